@@ -209,7 +209,7 @@ const UNCHECKED: Record<string, string> = {
 /** The arguments of every `@Endpoint`, across lines. */
 const endpoints = (text: string) => [...text.matchAll(/@Endpoint\(([\s\S]*?)\)\n/g)].map(([, given]) => given!);
 
-/** What writes results and errors for readers, and `multi_agent`, which calls tools from outside as any caller does. */
+/** What writes results and errors for readers, and `multi_agent`: it calls tools from outside as any caller does. */
 const RENDERINGS = new Set([
   'libs/contracts/src/call.ts',
   'libs/contracts/src/result-files.ts',
@@ -391,7 +391,7 @@ describe('import rules', () => {
   });
 });
 
-/** The source file that a relative import names, without its ending; that of built code is its source. */
+/** The source file that a relative import names, without its ending; built code is its source. */
 const resolved = (from: string, specifier: string) =>
   join(from, '..', specifier)
     .replace('/dist/', '/src/')

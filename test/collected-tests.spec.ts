@@ -50,7 +50,7 @@ function calledName({ type, name, object, callee }: Node): unknown {
 
 const isNode = (value: unknown): value is Node => typeof (value as Node | null)?.type === 'string';
 
-/** Lines that read one of the variables in code that runs while tests are collected: outside functions, and in those of `describe`. */
+/** Lines that read one of the variables in code that runs while tests are collected: outside functions, and in functions of `describe`. */
 function readsWhileCollecting(path: string, sources: Sources): string[] {
   const variables = unsetIn(path, sources);
   if (variables.size === 0) return [];

@@ -59,7 +59,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A copy of the production overlay whose images lie at the registry of the test. */
+/** A copy of the production overlay with images at the registry of the test. */
 function overlay(): { file: string; text: string } {
   const file = join(folder, 'kustomization.yaml');
   const text = readFileSync(PRODUCTION, 'utf8').replaceAll('images.example.com', host);

@@ -50,7 +50,7 @@ const alertRule = (objects: Objects, name: string) =>
     .flatMap((group) => group.rules as unknown as Part[])
     .find((rule) => (rule.alert as unknown) === name)!;
 
-/** A fault for each rule; ids are those of docs/operations/install.md. */
+/** A fault for each rule; ids are as in docs/operations/install.md. */
 const FAULTS: Record<string, (objects: Objects) => void> = {
   L01: (all) => void (podOf(deployment(all)).securityContext!.runAsNonRoot = value(false)),
   L02: (all) => void (podOf(deployment(all)).securityContext!.runAsUser = value(1000)),
@@ -149,7 +149,7 @@ const FAULTS: Record<string, (objects: Objects) => void> = {
     }),
 };
 
-/** Seconds of the longest work of each class: that of a synchronous call, of a run, of fetching a document, of asking Redis. */
+/** Seconds of the longest work of each class: a synchronous call, a run, of fetching a document, of asking Redis. */
 const DRAINS: [name: string, seconds: number][] = [
   ['gateway', 120],
   ['mcp-executor', 120],

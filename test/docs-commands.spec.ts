@@ -1,5 +1,5 @@
 /**
- * Commands of the documentation. Those of tutorials are run by `test/e2e/tutorials.spec.ts`; of every page, commands, verbs and options of
+ * Commands of the documentation. Tutorials' are run by `test/e2e/tutorials.spec.ts`; of every page, commands, verbs and options of
  * fleetctl and scripts of npm must exist, and a page with commands is run by a spec or named here with the reason why it is not.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';

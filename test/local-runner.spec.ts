@@ -34,7 +34,7 @@ const { startProcess } = (await load('child-process.mjs')) as { startProcess: (o
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-runner-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 
-/** Processes of this machine whose command line or environment names the text. */
+/** Processes of this machine with the text in command line or environment. */
 function processesNaming(text: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)

@@ -333,7 +333,7 @@ function subjectKeysIn(text: string): string[] {
 }
 
 /**
- * Subjects that a source text writes itself, where they have no row in the table of rights. Routes of HTTP, which the console requests,
+ * Subjects that a source text writes itself, where they have no row in the table of rights. Routes of HTTP that the console requests,
  * have a space; no subject has one.
  */
 function literalSubjectsIn(text: string): string[] {

@@ -1,4 +1,4 @@
-/** Every place where an address of another party reaches a person who opens it, or whose browser does, is behind `addressFault`. */
+/** Every place where an address of another party reaches a person who opens it, or to their browser, is behind `addressFault`. */
 import { globSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 

@@ -130,7 +130,7 @@ describe.each(CASES)('$kind with the users of deploy/ after $end', ({ program, e
   });
 
   it('has all keys with their content and expiry', async () => {
-    // Four keys for each pattern that a service may write, and those of the product.
+    // Four keys for each pattern that a service may write, and the product's keys.
     expect(Object.keys(before).length).toBeGreaterThan(100);
     await expectUnchanged(primary, before);
     expect(await primary.client().call('ACL', 'LOG')).toEqual([]);

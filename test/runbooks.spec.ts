@@ -159,7 +159,7 @@ case "$*" in ${broken}) exit 1 ;; esac`,
     expect(classes.toSorted()).toEqual(deployed.toSorted());
     const services = classes.map((name) => (name.startsWith('builtin-') ? 'builtin-executor' : name));
     expect([...new Set(services)]).toEqual(SERVICE_NAMES);
-    // The label by which the page selects them is that of Deployments only.
+    // The label by which the page selects them belongs to Deployments only.
     const labelled = manifests().filter(({ metadata }) => metadata.labels?.['app.kubernetes.io/name'] !== undefined);
     expect(labelled.map(({ kind }) => kind)).toEqual(classes.map(() => 'Deployment'));
     expect(labelled.map(({ metadata }) => metadata.labels!['app.kubernetes.io/name']!).toSorted()).toEqual(

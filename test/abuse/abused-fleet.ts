@@ -78,7 +78,7 @@ export function memoryMb(pid: number): number {
   return Math.round(kib.reduce((sum, each) => sum + each, 0) / 1024);
 }
 
-/** Ids of a process and its descendants, which any of its threads may have started. */
+/** Ids of a process and its descendants, of any of its threads. */
 function treeOf(pid: number): number[] {
   const children = threadsOf(pid).flatMap((thread) =>
     readProc(`${pid}/task/${thread}/children`).split(' ').filter(Boolean),
@@ -189,7 +189,7 @@ export class AbusedFleet {
   /**
    * Runs an attack like `withoutLoss`, and measures what it did. The attack is repeated when the victim was too slow, because a
    * machine that is busy with other work slows it as well; the best of the rounds is returned.
-   * @returns `maxP99Ms` is what the p99 may be: three times the quiet one, which is measured first and counts as at least 20 ms;
+   * @returns `maxP99Ms` is what the p99 may be: three times the quiet one, measured first and counted as at least 20 ms;
    *   infinite in the short set
    */
   async measured(attack: string, run: () => Promise<unknown>, victim: VictimCall = CHEAP_CALL): Promise<Harm> {

@@ -252,7 +252,7 @@ function compileOnce(schema: JsonObject): unknown {
   }
 }
 
-/** JSON texts whose numbers are all exact, so that they are read to the end. */
+/** JSON texts with exact numbers only, so that they are read to the end. */
 const EXACT_NUMBERS: [unit: string, end: string, start: string][] = [
   ['\\\\', '",1234567890123456]', '["'],
   ['1234567890123456,', '1]', '['],

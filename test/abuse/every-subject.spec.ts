@@ -1,6 +1,6 @@
 /**
  * Every subject of every service takes random bytes, deep nesting, huge keys and wrong headers, and no process ends. The
- * subjects are those of the contract, so a new one is attacked as soon as it exists.
+ * subjects are the contract's, so a new one is attacked as soon as it exists.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -192,7 +192,7 @@ function hostileMessage(number: number): RawMessage {
     '_'.repeat(2_000),
   ]);
   const body = random() < 0.01 ? oneOf(LARGE)() : oneOf(SMALL)();
-  // With headers the largest bodies would pass the limit of the server, which closes the connection then.
+  // With headers the largest bodies would pass the limit of the server and close the connection.
   const hasRoom = body.length < MAX_PAYLOAD / 2;
   return {
     subject: EVERY_SUBJECT[number % EVERY_SUBJECT.length]!,

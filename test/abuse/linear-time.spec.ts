@@ -35,7 +35,7 @@ function fastest(work: () => unknown, runs = RUNS): number {
 
 /**
  * How many times as long a doubled input takes; 1 for work that stays too short to be measured. Quadratic work quadruples at
- * every length. The ratio is that of the least times seen so far, at two lengths in turn.
+ * every length. The ratio is of the least times seen so far, at two lengths in turn.
  */
 function growth(prepare: (length: number) => () => unknown, most: number): { ratio: number; length: number } {
   let length = LEAST;

@@ -217,7 +217,7 @@ export class FleetUnderTest {
     return (await fetch(`${admin}/metrics`)).text();
   }
 
-  /** The sum of all samples of a metric whose labels include these; 0 when there are none. */
+  /** The sum of all samples of a metric with these labels; 0 when there are none. */
   async metric(service, name, labels = {}) {
     const lines = (await this.metrics(service))
       .split('\n')

@@ -2,7 +2,7 @@
 import axe, { type AxeResults } from 'axe-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 
-/** A refusal of the key is an answer, which browsers report as an error of loading. */
+/** A refusal of the key is an answer that browsers report as an error of loading. */
 const EXPECTED = /Failed to load resource: the server responded with a status of (400|401|402|403|404|429)/;
 
 /** One tab, and everything in it that a user or an attacker would notice. */
@@ -59,7 +59,7 @@ export class ConsolePage {
       .flatMap(({ id, help, nodes }) => nodes.map((node) => `${id}: ${help}: ${String(node.target)}`));
   }
 
-  /** Short words that are broken over two lines, which no column should be too narrow for. */
+  /** Short words that are broken over two lines in too narrow columns. */
   brokenWords(): Promise<string[]> {
     return this.page.evaluate(`(() => {
       const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);

@@ -64,7 +64,7 @@ export function readRecipe(client) {
 /** Lines of a recipe that a user writes: those that are not blank. */
 export const countLines = (client) => readRecipe(client).lines.filter((line) => line.trim() !== '').length;
 
-/** Commands from an empty folder to the first call: the installation and the program, or those of a recipe for a shell. */
+/** Commands from an empty folder to the first call: the installation and the program, or of a recipe for a shell. */
 export function countCommands(client) {
   const { language } = readRecipe(client);
   return language === 'js' ? 2 : language === 'sh' ? 1 : 0;

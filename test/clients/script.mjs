@@ -27,7 +27,7 @@ export class Script {
     const step = this.#steps[this.#turn];
     this.#turn += 1;
     if (!step) return undefined;
-    // Frameworks put the name of the server before that of the tool.
+    // Frameworks put the name of the server before the tool's.
     const name = offered.find(
       (tool) => tool === step.name || tool.endsWith(`_${step.name}`) || tool.endsWith(`/${step.name}`),
     );

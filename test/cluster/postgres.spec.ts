@@ -1,5 +1,5 @@
 /**
- * Two budget services on PostgreSQL, which is killed under load and comes back: calls go on meanwhile, because usage waits in
+ * Two budget services on PostgreSQL that is killed under load and comes back: calls go on meanwhile, because usage waits in
  * the outbox; afterwards every call is in the ledger once, and no limit was passed.
  */
 import { mkdtemp, rm } from 'node:fs/promises';

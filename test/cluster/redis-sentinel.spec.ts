@@ -75,7 +75,7 @@ describe('the primary', () => {
     await redis.untilPrimaryIsNot(before);
     await load.flows(50);
     await accepted.accept(20);
-    // Only now, seconds later, Sentinel makes the former primary a replica, which forgets what it took since.
+    // Only now, seconds later, Sentinel makes the former primary a replica without later writes.
     await redis.untilWatched();
     await load.flows(100);
     await accepted.haveEnded();
@@ -116,7 +116,7 @@ describe('the primary', () => {
     // The first ones hold their slots until their deadline: their records are claimed, and nothing says how they ended.
     await eventually('every call has ended', ended, { everyMs: 500 });
     for (const note of [...first, ...victims]) expect(loaded.effects(note), note).toBe(1);
-    // Those of the gateway that died with the primary; the other gateway still knows its own.
+    // The gateway's that died with the primary; the other gateway still knows its own.
     expect(await states()).toContain('outcome_unknown');
     await primary.restart();
     await redis.untilWatched();

@@ -1,7 +1,7 @@
 /**
  * An upgrade as docs/runbooks/upgrade-and-rollback.md describes it: every service has two replicas, each is replaced under load
  * (a new one ready, then SIGTERM to an old one), in the order of the page. No call fails, over HTTP or NATS, of any kind, and
- * programs that run longer than the replacement are not cut, over HTTP, NATS or MCP. Drain and grace are those of deploy/k8s.
+ * programs that run longer than the replacement are not cut, over HTTP, NATS or MCP. Drain and grace are as in deploy/k8s.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { Redis } from 'ioredis';

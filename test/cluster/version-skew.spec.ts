@@ -66,7 +66,7 @@ afterAll(async () => {
   await samples?.stop();
 });
 
-/** Makes the tenant busy, which then gets shared leases. No two calls are equal, so that each of them is admitted. */
+/** Makes the tenant busy, so that it gets shared leases. No two calls are equal, so that each of them is admitted. */
 async function leaseCalls(recorder: MessageRecorder): Promise<boolean> {
   const calls = Array.from({ length: 50 }, () => `${(expressions += 1)} * 3`);
   await Promise.all(calls.map((expression) => fleet.call('calculator', { expression })));
@@ -141,7 +141,7 @@ describe('a fleet of two releases', () => {
   it('takes attempts of the previous gateway', async () => {
     for (const kind of Object.keys(previous).filter((name) => /^exec\.(builtin\.compute|mcp|openapi)$/.test(name))) {
       for (const sample of previous[kind]!.samples as JsonObject[]) {
-        // A journalled attempt needs its entry in the journal, which is gone.
+        // A journalled attempt needs its entry in the journal, now gone.
         if (sample['journalled'] === true) continue;
         const reply = await replay<ExecResponse>(kind, sample);
         expect(reply, `${kind} ${JSON.stringify(sample).slice(0, 200)}`).toMatchObject({ ok: true });
@@ -150,7 +150,7 @@ describe('a fleet of two releases', () => {
   });
 
   it('reads every request of the previous release', async () => {
-    // These need their call, which is gone, or are asked below.
+    // These need their lost call, or are asked below.
     const kinds = Object.keys(previous).filter((kind) => `${kind} reply` in previous && !/^(exec|tool)\./.test(kind));
     const refused: string[] = [];
     for (const kind of kinds)

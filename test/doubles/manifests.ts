@@ -144,7 +144,7 @@ function replacePart(
   return text.split(delimiter).with(index, value).join(delimiter);
 }
 
-/** A strategic merge: items of lists are the same by name, and those of the patch come first. */
+/** A strategic merge: items of lists are the same by name, and the patch's come first. */
 function merge(into: Part, patch: Part): void {
   for (const [key, value] of Object.entries(patch)) {
     const old = into[key];

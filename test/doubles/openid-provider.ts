@@ -26,7 +26,7 @@ export class OpenIdProvider {
   /** Refreshes that succeeded, and families of tokens that ended because an old one was used again. */
   refreshes = 0;
   revokedFamilies = 0;
-  /** Claims that ID tokens have; those of the user are in the answer of userinfo. */
+  /** Claims that ID tokens have; the user's are in the answer of userinfo. */
   idTokenClaims: Users[string] = {};
   #provider: Provider | undefined;
 
@@ -50,7 +50,7 @@ export class OpenIdProvider {
     return started;
   }
 
-  /** Serves the relying party at this origin. @param features other ones than those of most providers */
+  /** Serves the relying party at this origin. @param features unlike most providers' */
   async serve(origin: string, features: Configuration['features'] = {}): Promise<void> {
     const key = { ...(await exportJWK(this.privateKey)), kid: 'k1', alg: 'RS256', use: 'sig' };
     const configuration: Configuration = {
@@ -109,7 +109,7 @@ export class OpenIdProvider {
     this.#provider.on('grant.revoked', () => (this.revokedFamilies += 1));
   }
 
-  /** A logout token as the provider signs it. @param claims override or, if undefined, remove those of a valid one */
+  /** A logout token as the provider signs it. @param claims override or, if undefined, remove a valid one's */
   logoutToken(claims: JWTPayload, header: { kid?: string } = { kid: 'k1' }): Promise<string> {
     const now = Math.floor(Date.now() / 1_000);
     const valid = {

@@ -59,7 +59,7 @@ for (const system of ['alpine', 'fedora', 'arch', 'void']) {
   await look(`no apt: ${system}`, { PATH: bin });
 }
 
-// A program on PATH whose libraries are missing, and archives of missing libraries in apt's cache.
+// A program on PATH without its libraries, and archives of missing libraries in apt's cache.
 writeFileSync(
   join(bin, 'redis-server'),
   '#!/bin/sh\necho "liblzf.so.1: cannot open shared object file" >&2; exit 127\n',

@@ -28,7 +28,7 @@ const parcelsEntry = ({ api }: SampleServices): object => ({
   name_prefix: 'parcels_',
   auth_type: 'none',
 });
-/** The sample API once more, as a collection whose operator allows caching. */
+/** The sample API once more, as a collection with caching. */
 const DEPOT = { name_prefix: 'depot_', cache_ttl_seconds: 60 };
 
 let samples: SampleServices;

@@ -200,7 +200,7 @@ export function describeDeclaredFleet({
       expect(refused).toMatchObject({ code: 1, error: expect.stringContaining('operate_fleet') });
       expect((await get('/api/v1/declarations')).map(({ name }: { name: string }) => name)).not.toContain('shared');
       const made = await operator('apply', '-f', shared);
-      // The executor expands the variable, which the fleet does not have.
+      // The executor expands the variable that the fleet lacks.
       expect(made).toMatchObject({ code: 1, error: expect.stringContaining('UNKNOWN_HERE') });
       expect(made.out).toContain('+ toolsets.all\n');
       writeFileSync(shared, readFileSync(shared, 'utf8').replace('${UNKNOWN_HERE}', 'plain'));

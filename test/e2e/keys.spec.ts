@@ -24,7 +24,7 @@ const RARELY = { everyMs: 700 };
 /** The provider is asked so often about who is signed in. */
 const CHECK_MINUTES = 0.1;
 
-/** Claims of a user of the company, whose user id here is the address. */
+/** Claims of a user of the company, with the address as user id here. */
 const addressed = (name: string) => ({ email: `${name}@example.com`, email_verified: true });
 
 /** Refunds wait for people. */

@@ -270,7 +270,7 @@ describe('3,000 calls at once over two gateways', () => {
     expect((await flood(key.token, 4e6, 1)).answers[0]!.status).toBe(200);
   });
 
-  /** Floods with the key of a new tenant, whose bucket is full. */
+  /** Floods with the key of a new tenant with a full bucket. */
   const floodBucket = async (
     tenant: string,
     options: {

@@ -14,7 +14,7 @@ const hi = { type: 'text', text: 'hi' };
 const video = { type: 'video', data: 'AAAA', mimeType: 'video/mp4' };
 const unread = '[The result has parts that cannot be read: a block of type video]';
 
-/** Tools whose calls are refused, by an answer with the id of the call. */
+/** Tools with calls that are refused by an answer with the id of the call. */
 const REFUSED: Record<string, ScriptedAnswer> = {
   by_400: { status: 400, body: refusal },
   by_404: { status: 404, body: refusal },

@@ -91,7 +91,7 @@ async function nextFinished(before: number): Promise<SeenCall> {
 }
 
 const isCounting = (calls: number) => eventually('the calls are in work', () => server.counting() === calls);
-/** Waits until one more call than `before` was stopped at its server, which no other call is. */
+/** Waits until one more call than `before` was stopped at its server, alone. */
 async function isStopped(before: number): Promise<void> {
   await eventually('the server is notified', () => server.counting() === 0);
   expect(server.cancelled()).toBe(before + 1);

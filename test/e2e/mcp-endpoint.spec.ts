@@ -378,7 +378,7 @@ describe('a server that asks for input', () => {
   });
   afterAll(() => asking?.stop());
 
-  /** A client whose user answers every question; `asked` collects the messages and URLs that the user saw. */
+  /** A client with a user who answers every question; `asked` collects the messages and URLs that the user saw. */
   async function clientOf(mode: 'auto' | 'legacy', answer: object) {
     const client = await connect(mode, { elicitation: { form: {}, url: {} } });
     const asked: string[] = [];
@@ -562,7 +562,7 @@ describe('server-everything', () => {
     };
 
     it('lists what the server lists', async () => {
-      // Schemas are listed without their dialect, those of results require nothing, and tasks of 2025-11-25 are not offered.
+      // Schemas are listed without their dialect, results' require nothing, and tasks of 2025-11-25 are not offered.
       const tools = (await direct.listTools()).tools
         .filter(({ name }) => name in CALLS)
         .map(({ execution: _tasks, inputSchema: { $schema: _in, ...inputSchema }, outputSchema, ...tool }) => {
@@ -846,7 +846,7 @@ describe('a toolset', () => {
   const put = (spec: object, name = 'desk') => request('PUT', `/api/v1/toolsets/${name}`, spec);
 
   beforeAll(async () => {
-    // The same server once more, as one whose calls may become tasks. A cancelled call of a trusted one has a known outcome.
+    // The same server once more, as one with calls that may become tasks. A cancelled call of a trusted one has a known outcome.
     const source = { name: 'jobs', url: `${samples}/mcp`, task_support: 'optional', trusted: true };
     const registered = await request('POST', '/api/v1/sources/mcp', source);
     expect([registered.status, registered.body]).toMatchObject([201, {}]);
@@ -861,7 +861,7 @@ describe('a toolset', () => {
       const { tools } = await client.listTools();
       expect(tools.map(({ name }) => name)).toEqual(SHOWN);
       expect(tools[0]?.inputSchema.properties).toEqual({});
-      // Its selection has the prompts and resources of the jobs, and not those of the sample server.
+      // Its selection has the prompts and resources of the jobs, and not the sample server's.
       expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['jobs_describe_dot']);
       const { uri } = (await (await connect(mode)).listResources()).resources.at(-1)!;
       const shown = (await client.listResources()).resources.map((one) => one.uri);

@@ -1,6 +1,6 @@
 /**
- * Plain MCP clients use session-aware tools without any field of their own: their session is that of the exchange, and their project
- * that of their key, of the header `X-Project-Id` or of their tenant.
+ * Plain MCP clients use session-aware tools without any field of their own: their session is the exchange's, and their project
+ * their key's, of the header `X-Project-Id` or of their tenant.
  */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { connect as connectNats, headers as natsHeaders, type NatsConnection } from 'nats';

@@ -24,7 +24,7 @@ const { makePackages } = (await import(pathToFileURL(join(ROOT, 'tools/release/p
 };
 const run = promisify(execFile);
 
-/** Node programs by major version: this one, those on PATH, and those of TEST_NODES. */
+/** Node programs by major version: this one, on PATH, and in TEST_NODES. */
 function nodesHere(): Map<number, string> {
   const named = (process.env['TEST_NODES'] ?? '').split(',').filter(Boolean);
   const onPath = (process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'node'));

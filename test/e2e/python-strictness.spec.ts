@@ -1,4 +1,4 @@
-/** A fleet whose default strictness is `lenient`, which public callers may not use: every step of a call sees the strictness that runs. */
+/** A fleet with the default strictness `lenient`, forbidden for public callers: every step of a call sees the strictness that runs. */
 import { fileURLToPath } from 'node:url';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -15,7 +15,7 @@ import { fleetctl } from '../fleet/fleetctl.js';
 import { askTask } from '../fleet/mcp-tasks.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
-/** A picture of 30 KB, which is above the threshold of the store. */
+/** A picture of 30 KB, above the threshold of the store. */
 const PICTURE = { type: 'image', mimeType: 'image/png', data: Buffer.alloc(30_000, 'png').toString('base64') };
 const RICH = [
   { type: 'text', text: 'drawn' },

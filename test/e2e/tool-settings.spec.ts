@@ -52,14 +52,14 @@ const signing = await generateKeyPair('ES256');
 
 interface Upstream {
   origin: string;
-  /** Calls that arrived, by id, which every call has as its argument. */
+  /** Calls that arrived, by id, the argument of every call. */
   calls: Map<string, number>;
   /** Session and user that arrived with the call of `whoami`, by id. */
   callers: Map<string, { session: unknown; user: unknown }>;
   stop(): Promise<void>;
 }
 
-/** A server whose tools exist three times: at an MCP server, as functions, and as operations. `flaky` fails once, `stubbed` always. */
+/** A server with tools that exist three times: at an MCP server, as functions, and as operations. `flaky` fails once, `stubbed` always. */
 async function startUpstream(): Promise<Upstream> {
   const calls = new Map<string, number>();
   const callers = new Map<string, { session: unknown; user: unknown }>();
@@ -138,7 +138,7 @@ async function startUpstream(): Promise<Upstream> {
 const serviceVerdict = ({ call }: { call: { arguments: unknown } }) =>
   JSON.stringify(call.arguments).includes('forbidden') ? { allow: false, reason: 'forbidden' } : { allow: true };
 
-/** Every operation is a POST, which is neither idempotent nor cached unless a setting makes it so. */
+/** Every operation is a POST, neither idempotent nor cached unless a setting makes it so. */
 const document = (origin: string) => ({
   openapi: '3.1.0',
   info: { title: 'settings', version: '1.0.0' },

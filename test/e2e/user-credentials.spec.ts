@@ -48,7 +48,7 @@ beforeAll(async () => {
   const user = { mode: 'api_key', help: 'https://accounts.example.com/keys' };
   fleet = await TestFleet.start({
     services: { gateway: 1, registry: 1, budget: 1, records: 1, identity: 1, 'mcp-executor': 2, 'openapi-executor': 2 },
-    // Without identity, which is killed.
+    // Without identity (killed).
     together: ['gateway', 'registry', 'budget', 'records', 'mcp-executor', 'openapi-executor'],
     tools: ['accounts_whoami', 'mine_whoami', 'exchanged_whoami', 'discovered_whoami', 'whoami'],
     config: {
@@ -556,7 +556,7 @@ it('a purge of the user deletes the grants', async () => {
     const body = { tenant_id: 'acme', user_id, ...(dry_run ? { dry_run } : { confirm: `acme/${user_id}` }) };
     const begun = await fleet.ask({ path: '/api/v1/purges', body, key: fleet.operatorKey });
     expect(begun.status, begun.text).toBe(202);
-    // This fleet has no workspaces, whose step waits for them.
+    // This fleet has no workspaces, so the step would wait.
     await eventually('the grants are counted', async () => {
       const { body: found } = await fleet.ask({ path: `/api/v1/purges/${begun.body.id}`, key: fleet.operatorKey });
       return found.counts?.grants > 0;

@@ -1,4 +1,4 @@
-/** Calls that wait for a person, on a fleet with two gateways and the plugin tool `post_note`, which counts its runs by text. */
+/** Calls that wait for a person, on a fleet with two gateways and the plugin tool `post_note` that counts its runs by text. */
 import { eventually } from '@toolfleet/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { NatsClient } from '@toolfleet/transport';

@@ -1,4 +1,4 @@
-/** Programs whose calls wait for people, on a fleet with `run_program`, `calculator`, the effect `notes_save_note` and records. */
+/** Programs with calls that wait for people, on a fleet with `run_program`, `calculator`, the effect `notes_save_note` and records. */
 import { eventually } from '@toolfleet/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { CountingMcpServer } from '../fleet/counting-mcp-server.js';

@@ -27,7 +27,7 @@ const ROUNDS_BEFORE = 8;
 const ROUNDS_AFTER = 20;
 /** A kill alerts within this time: the rounds after it. */
 const MOST_SECONDS = 300;
-/** They depend on how fast the machine is, which is not the subject here. */
+/** They depend on how fast the machine is: not the subject here. */
 const OF_SPEED = new Set(['OverheadHigh', 'AckMissed']);
 
 const WORKLOADS: Readonly<Record<string, { service: ServiceName; env?: Readonly<Record<string, string>> }>> = {

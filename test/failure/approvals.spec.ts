@@ -18,7 +18,7 @@ const KILLS = Number(process.env['FAILURE_KILLS'] ?? 500);
 const IN_FLIGHT = 12;
 /** Milliseconds between the return of a process and the next kill. */
 const KILL_AFTER = { least: 100, spread: 900 };
-/** One of each executor; the last acts with a credential of its user, which `identity` has. */
+/** One of each executor; the last acts with a credential of its user at `identity`. */
 const TOOLS = ['notes_save_note', 'add_note_here', 'addNote'];
 /** Longest time in which a call ends, with several kills meanwhile. */
 const END_WITHIN_MS = 180_000;
@@ -84,7 +84,7 @@ describe.skipIf(!ALL)(`approvals and ${KILLS} kills (skipped: npm run test:failu
     rmSync(policies, { recursive: true });
   });
 
-  /** Asks some gateway until the answer is good, as a client does whose gateway was killed. */
+  /** Asks some gateway until the answer is good, as a client of a killed gateway does. */
   const until = async (what: string, ask: Ask, isGood: (answer: Answer) => boolean): Promise<Answer> => {
     const giveUpAt = Date.now() + END_WITHIN_MS;
     let last = 'nothing';

@@ -13,7 +13,7 @@ import { TestFleet } from '../fleet/test-fleet.js';
 
 const RUNNING = ['budget', 'registry', 'builtin-executor', 'gateway'] as const;
 const TOOLS = ['calculator', 'file_read', 'orders_listOrders'];
-/** Whose workspace the files tools get. */
+/** The owner of the files tools' workspace. */
 const SESSION = 'drill';
 const PATIENCE = { timeoutMs: 30_000, everyMs: 100 };
 const DOCUMENT = {

@@ -104,7 +104,7 @@ describe('one of two gateways', () => {
   });
 });
 
-/** A call whose head the gateway has read; `finish` sends its body and gives the answer. */
+/** A call with a head that the gateway has read; `finish` sends its body and gives the answer. */
 async function halfSent(
   gateway: URL,
   call: object,

@@ -1,4 +1,4 @@
-/** Programs with effects whose workers are killed at random instants: no effect happens twice, and none is kept quiet. */
+/** Programs with effects and workers that are killed at random instants: no effect happens twice, and none is kept quiet. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CountingMcpServer } from '../fleet/counting-mcp-server.js';

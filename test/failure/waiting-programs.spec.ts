@@ -98,7 +98,7 @@ describe.skipIf(!ALL)(`programs that wait for people, and ${KILLS} kills (skippe
   const askAny = (ask: Ask): Promise<Answer> =>
     fleet.ask({ ...ask, gateway: Math.floor(Math.random() * 2), signal: AbortSignal.timeout(60_000) });
 
-  /** Asks some gateway until the answer is good, as a client does whose gateway was killed. */
+  /** Asks some gateway until the answer is good, as a client of a killed gateway does. */
   const until = async (what: string, ask: Ask, isGood: (answer: Answer) => boolean): Promise<Answer> => {
     const giveUpAt = Date.now() + END_WITHIN_MS;
     let last = 'nothing';

@@ -105,7 +105,7 @@ describe('webhooks while services are killed', () => {
     console.log(JSON.stringify({ made, recorded: calls.length, kills: KILLS, repeated }));
   }, 1_800_000);
 
-  /** Waits until `last` are recorded, and every recorded call has reached every endpoint. Deliveries whose process was killed are due when their claims have ended. */
+  /** Waits until `last` are recorded, and every recorded call has reached every endpoint. Deliveries of a killed process are due when their claims have ended. */
   async function eventuallyAll(last: readonly string[]): Promise<string[]> {
     let calls: string[] = [];
     await eventually(

@@ -27,7 +27,7 @@ const document = (origin: string) => ({
   paths: { '/whoami': { get: { operationId: 'whoami', responses: { 200: { description: 'The account' } } } } },
 });
 
-/** Starts the server on a free loopback port. @param accountOf finds further accounts, such as those of access tokens */
+/** Starts the server on a free loopback port. @param accountOf finds further accounts, such as of access tokens */
 export async function startAccountServer(
   accountOf: (credential: string) => Promise<string | undefined> = async () => undefined,
 ): Promise<AccountServer> {

@@ -50,7 +50,7 @@ export interface AskingSources {
   stop(): Promise<void>;
 }
 
-/** Starts MCP servers with the tools `ask`, which asks by an `input_required` result, and `work`, a task that asks while it runs. */
+/** Starts MCP servers with the tools `ask` that asks by an `input_required` result, and `work`, a task that asks while it runs. */
 export async function startAskingSources(count: number): Promise<AskingSources> {
   const wrong: string[] = [];
   let answers = 0;
@@ -372,7 +372,7 @@ class People {
   }
 }
 
-/** @throws Error for a failed call, which is begun again */
+/** @throws Error for a failed call, begun again */
 function textOf(result: Record<string, unknown>): string {
   const [first] = (result['content'] ?? []) as { text?: string }[];
   if (result['isError'] === true || first?.text === undefined) throw new Error(JSON.stringify(result).slice(0, 2_000));

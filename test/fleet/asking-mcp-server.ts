@@ -1,5 +1,5 @@
 /**
- * An MCP server of both revisions whose tools ask a person for input: for a number in a form, and to open a page. In 2026-07-28 by their
+ * An MCP server of both revisions with tools that ask a person for input: for a number in a form, and to open a page. In 2026-07-28 by their
  * results, before that on the stream of the call (the SDK converts), for which it keeps sessions.
  */
 import { randomUUID } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** A web site of the test's own, and a forbidden server next to it, which counts its requests. */
+/** A web site of the test's own, and a forbidden server next to it that counts its requests. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 

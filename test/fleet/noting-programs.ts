@@ -1,4 +1,4 @@
-/** A fleet whose programs leave notes on a counting MCP server: what specs need that kill gateways and sandbox workers under effects. */
+/** A fleet with programs that leave notes on a counting MCP server: what specs need that kill gateways and sandbox workers under effects. */
 import { startCountingMcpServer, type CountingMcpServer } from './counting-mcp-server.js';
 import { TestFleet } from './test-fleet.js';
 

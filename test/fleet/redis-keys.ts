@@ -49,7 +49,7 @@ export const KEYS: Record<string, string[]> = {
 export const NOT_KEYS = [
   // scopes of a budget, its shared leases, and faults of its messages
   ...['agent:', 'call:', 'day:', 'lease:', 'request:', 'task:', 'invalid:', 'unreadable:'],
-  // ids of limits of requests, whose keys begin with kl:
+  // ids of limits of requests, with keys that begin with kl:
   'address:',
   // fields of the record of a purge
   ...['done:', 'counts:', 'remaining:'],

@@ -1,12 +1,12 @@
 /**
- * MCP servers of 2025-11-25 whose answers to calls are scripted: also those that no SDK would send. All are at one origin, and what reached
+ * MCP servers of 2025-11-25 with scripted answers to calls: also ones that no SDK would send. All are at one origin, and what reached
  * them is counted.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 
-/** An answer to a call: its JSON-RPC message without the id, which is that of the call. */
+/** An answer to a call: its JSON-RPC message without the id, the call's. */
 export interface ScriptedAnswer {
   status?: number;
   type?: string;

@@ -1,4 +1,4 @@
-/** An MCP server of 2026-07-28 whose tool `bake` always answers with a task, to clients that take tasks. */
+/** An MCP server of 2026-07-28 with a tool `bake` that always answers with a task, to clients that take tasks. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';

@@ -64,7 +64,7 @@ export const TOKEN_SECRET = 'a-token-secret-for-tests-0123456789abcdef';
 export interface FleetOptions {
   /** How many processes of each. */
   services: Partial<Record<ServiceName, number>>;
-  /** The first processes of these services, or of all, are one, which starts in a quarter of the time; for services that a spec does not end. */
+  /** The first processes of these services, or of all, are one that starts in a quarter of the time; for services that a spec does not end. */
   together?: true | readonly ServiceName[];
   /** Content of the configuration file. */
   config?: object;

@@ -2,7 +2,7 @@
  * What the attacks of one tenant do to the cheap calls of another: their p99 while each attack runs, against their p99 right
  * before it, in the same fleet; medians of some rounds, because machines are shared. The same attack on a second fleet is the control: it
  * takes as much of the machine, and none of the queues and event loops of the first. The attacker sends as much as the largest rate class
- * of customers allows, 500 requests a minute; with ATTACK_FLOOD=1 it has no limit and sends all it can, which shows what the limits are for.
+ * of customers allows, 500 requests a minute; with ATTACK_FLOOD=1 it has no limit and sends all it can, to show the use of the limits.
  *
  *   npm run bench -- attacks      (BENCH_ROUNDS and BENCH_SECONDS per phase, default 3 and 5; BENCH_ATTACKS=part of a name)
  */

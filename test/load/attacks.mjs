@@ -92,7 +92,7 @@ function deepSchema() {
   return { $defs, $ref: '#/$defs/level20' };
 }
 
-/** By name; the order is that of the table. */
+/** By name; in the order of the table. */
 export const ATTACKS = {
   'argument names of 30,000 characters': (to) =>
     repeat(8, () => call(to, 'calculator', { expression: '1', [`${(serial += 1)}`.padEnd(30_000, 'k')]: 1 })),

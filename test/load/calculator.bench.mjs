@@ -49,7 +49,7 @@ async function againstBarePair(root, fleet) {
   }
 }
 
-/** Load on one tool of a fleet; CPU is that of all processes that take part, brokers included. */
+/** Load on one tool of a fleet; CPU is of all processes that take part, brokers included. */
 function toolLoad(fleet, kind, connections, seconds) {
   const [tool, argumentsOf] = BODIES[kind];
   const executor = kind === 'python' ? 'python-sandbox' : 'builtin-executor';

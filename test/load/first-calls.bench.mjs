@@ -141,7 +141,7 @@ function clientOf({ url, api_key: key }) {
   };
 }
 
-/** The code of the client would otherwise be as cold as that of the first fleet. */
+/** The code of the client would otherwise be as cold as the first fleet's. */
 async function warmUpClient() {
   const server = createServer((request, response) => {
     request.resume();

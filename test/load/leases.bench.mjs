@@ -1,7 +1,7 @@
 /**
  * Gateways before one budget service: reserve, 2 ms of work, settle, in 32 lanes per gateway, over real NATS and Redis. Alternating
  * rounds of one run compare a question per call with shared leases, for one gateway and for two that spend from the same limit.
- * At the end two gateways race for a small limit, which they must spend exactly.
+ * At the end two gateways race for a small limit, to be spent exactly.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -2,7 +2,7 @@
 import autocannon from 'autocannon';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 
-/** CPU time of a process so far in microseconds: of its threads, which /proc tells in ns (ticks of 10 ms are too coarse here). */
+/** CPU time of a process so far in microseconds: of its threads, by /proc in ns (ticks of 10 ms are too coarse here). */
 export function cpuMicros(pid) {
   const nanos = readdirSync(`/proc/${pid}/task`).map((thread) =>
     Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]),

@@ -1,6 +1,6 @@
 /**
  * What users call, through every entry point, with one connection and with 32: rate, p50, p99 and CPU per call, next to the bare pair and
- * MCP proxies of npm in front of the same echo server. CPU is that of all processes that take part, brokers and upstream included,
+ * MCP proxies of npm in front of the same echo server. CPU is of all processes that take part, brokers and upstream included,
  * and is printed by process as well. Every call has other arguments; limits are evaluated and never reached.
  *
  *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_PATHS=regular expression of `path, entryPoint`;

@@ -1,7 +1,7 @@
 /**
  * What a program costs and saves: the latency of a call inside a program against the same call over HTTP, an empty program against
  * an HTTP call and against `print(1)` by `execute_python`, and one program of 50 calls against 50 HTTP calls and 50 MCP calls,
- * in time, and in bytes, which for a model are tokens.
+ * in time, and in bytes: tokens for a model.
  * `npm run bench -- programs`.
  */
 import { medianWithSpread } from './spread.mjs';

@@ -1,6 +1,6 @@
 /**
  * What recording costs a gateway per call, and the store of calls: rows per second, bytes per million rows, and how long lists and sums
- * take over many rows. CPU time depends less on what else the machine does; that of PostgreSQL is not in it.
+ * take over many rows. CPU time depends less on what else the machine does; PostgreSQL's is not in it.
  * `node test/load/records.bench.mjs [rows] [postgres URL]`; without a URL the embedded SQLite in a folder of its own.
  */
 import { randomUUID } from 'node:crypto';
@@ -18,7 +18,7 @@ const RECORDED = 20_000;
 /** Calls of a gateway within the time for which the recorder collects them. */
 const COLLECTED = 250;
 
-/** The registry's definition, which all calls share. */
+/** The registry's definition, shared by all calls. */
 const TOOL = {
   name: 'calculator',
   revision: '0123456789abcdef',
@@ -127,7 +127,7 @@ for (const [name, query] of Object.entries(LISTS)) {
 await store.close();
 rmSync(folder, { recursive: true, force: true });
 
-/** CPU of turning ended calls into a message, less that of making the calls: the median of rounds that alternate. */
+/** CPU of turning ended calls into a message, less the CPU of making the calls: the median of rounds that alternate. */
 async function recorderMicros(bodies) {
   const records = {
     append: async (batch) => {

@@ -35,7 +35,7 @@ const rounds = quick ? 40 : 150;
 const PYTHON = process.env.BENCH_PYTHON ?? '/usr/bin/python3';
 const THREADS = 2;
 const LIMIT_MB = 512;
-/** Threads more, whose memory is measured. */
+/** More threads with measured memory. */
 const MANY = 10;
 const { PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH } = process.env;
 const interpreter = { ...namedInterpreter(PYTHON_WASI_WASM_PATH, PYTHON_WASI_STDLIB_PATH), tableLimit: 10_000 };
@@ -169,7 +169,7 @@ line(
 
 /**
  * Last, and against the spawns of the beginning: with an interpreter inside, this process takes half as long again for a
- * spawn, which would flatter the ratios. Spawns between the runs stay, for they empty the caches.
+ * spawn and flatter the ratios. Spawns between the runs stay, for they empty the caches.
  */
 async function inOneProcess() {
   const { boot, code, shape, preopens } = loadInterpreter(interpreter);

@@ -142,7 +142,7 @@ const HEADERS = Buffer.from(
 );
 
 /**
- * The least that an own implementation of the NATS client protocol has to do: messages with headers, those of one tick in one write.
+ * The least that an own implementation of the NATS client protocol has to do: messages with headers, of one tick in one write.
  * No time-outs, errors or reconnects.
  */
 async function openSocket(url, received) {

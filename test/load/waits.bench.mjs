@@ -20,7 +20,7 @@ deny contains "never" if input.tool == "none"
 ask contains "Save it?" if input.tool == "note"
 `;
 
-/** A tool and a receiver of events in this process, so that their times are those of one clock. */
+/** A tool and a receiver of events in this process, so that their times have one clock. */
 async function startEndpoint() {
   const starts = new Map();
   const events = new Map();

@@ -1,4 +1,4 @@
-/** A fleet whose limits are evaluated on every call and never reached, for one bench. */
+/** A fleet with limits that are evaluated on every call and never reached, for one bench. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

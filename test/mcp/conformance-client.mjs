@@ -49,7 +49,7 @@ function toOAuth({ client_id, client_secret, private_key_pem, signing_algorithm,
   return { client_id, client_secret, identity };
 }
 
-/** The issuer that a server names, which an operator would look up and configure. */
+/** The issuer that a server names, as an operator would look up and configure. */
 async function discoverIssuer(target) {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -99,7 +99,7 @@ async function runWithFleetCode() {
   await pool.close();
 }
 
-/** A client whose user submits forms: empty in scenarios about defaults, else with sample values. */
+/** A client with a user who submits forms: empty in scenarios about defaults, else with sample values. */
 function createInteractiveClient() {
   const client = new Client(
     { name: 'toolfleet-conformance', version: '0.1.0' },

@@ -18,7 +18,7 @@ const CAPABILITIES = {
 /**
  * The gateway's MCP endpoint with everything the official conformance suite expects of a server: fixture tools in place of a
  * fleet, prompts and resources, and 2025 sessions in memory. All requests go through the SDK: the fast path runs tools through
- * the engine, which does not know the fixtures.
+ * the engine without the fixtures.
  */
 export class ConformanceEndpoint extends McpEndpoint {
   /** @param deps `McpEndpointDeps` without what the fixtures replace */

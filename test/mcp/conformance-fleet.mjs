@@ -15,7 +15,7 @@ const POLLS = 300;
  * Starts a fleet whose only MCP server is the given one, under the server's own names and addresses.
  * @param {string} root of the repository
  * @param {number} port of the server
- * @returns the port of a proxy to the fleet's endpoint that adds the credential, which the suite cannot send, and how to stop both
+ * @returns the port of a proxy to the fleet's endpoint that adds the credential that the suite cannot send, and how to stop both
  */
 export async function startConformanceFleet(root, port) {
   const stateDir = mkdtempSync(join(tmpdir(), 'toolfleet-conformance-'));

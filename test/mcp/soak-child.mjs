@@ -56,7 +56,7 @@ process.on('message', async ({ ask, calls = 0, reconnects = 0 }) => {
   if (ask === 'run') {
     for (let left = calls; left > 0; left -= 10)
       await Promise.all(Array.from({ length: 10 }, () => role.call('steady')));
-    // Another server name is another session, which the pool closes when it is idle.
+    // Another server name is another session, closed by the pool when idle.
     for (let index = 0; index < reconnects; index += 1) await role.call(`once-${index % 7}-${Math.floor(index / 7)}`);
     await clock.sleep(300);
   }

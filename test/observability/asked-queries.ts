@@ -80,7 +80,7 @@ export function scalerQueries(): AskedQuery[] {
   ];
 }
 
-/** Names in each condition, of an alert or recorded; those of Kubernetes come from elsewhere. */
+/** Names in each condition, of an alert or recorded; Kubernetes' come from elsewhere. */
 export async function alertMetrics(): Promise<{ alert: string; metric: string }[]> {
   const { metricsIn } = (await import(pathToFileURL(join(ROOT, 'tools/deploy/lint/model.mjs')).href)) as {
     metricsIn: (expression: string) => string[];

@@ -68,7 +68,7 @@ export class Recording {
   /**
    * Alerts that fire, with the seconds since round `from`, in the order in which they do. Counters have grown for an hour before the
    * recording as they do in the rounds before `from`; gauges had their first value.
-   * @param options.without workload whose targets have disappeared after round `from`, instead of not answering
+   * @param options.without workload with targets that have disappeared after round `from`, instead of not answering
    */
   async alerts(from: number, options: { without?: string } = {}): Promise<FiredAlert[]> {
     const gone = options.without && `app_kubernetes_io_name="${options.without}"`;

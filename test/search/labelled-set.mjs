@@ -1,6 +1,6 @@
 /**
  * The labelled set of the tool search: tools, and queries as people and agents phrase tasks, with the tools that do them. Ranking is tuned
- * on the part `tune`, which a hash of the query selects, and judged by `held-out` and by `fresh`: queries that were written after
+ * on the part `tune`, selected by a hash of the query, and judged by `held-out` and by `fresh`: queries that were written after
  * everything was tuned and that did not lead to changes.
  */
 import { createHash } from 'node:crypto';
@@ -59,7 +59,7 @@ function toDefinition({ name, category, tags, description, parameters }) {
  *
  * @param {(query: string, limit: number) => readonly { name: string }[]} rank
  * @param {string} part of the queries
- * @returns the share of queries whose first (first five) tools have an accepted one, and the mean reciprocal rank within twenty
+ * @returns the share of queries with first (first five) tools that have an accepted one, and the mean reciprocal rank within twenty
  */
 export function figures(rank, part) {
   const judged = queries.filter((query) => query.part === part);

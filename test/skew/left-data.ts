@@ -20,7 +20,7 @@ export const TOOLS_OF_DATA = [
   'text_process',
 ] as const;
 
-/** Settings of a fleet whose data is left: results above 4 KB are files. */
+/** Settings of a fleet with left data: results above 4 KB are files. */
 const DATA_SETTINGS = {
   BUILTIN_TOOLSETS: 'compute,web,files,agent',
   BUILTIN_COSTS_MICRO_USD: 'calculator=1000',
@@ -179,7 +179,7 @@ export async function seenData(host: DataHost, left: LeftData) {
   const { fleet } = host;
   const { name } = left;
   const bodyOf = async (path: string) => (await fleet.ask({ path: `/api/v1/${path}` })).body;
-  // The key that made the calls may be that of another fleet, so their results are read with the right to read those of others.
+  // The key that made the calls may be another fleet's, so their results are read with the right to read those of others.
   const auditor = { client: randomUUID(), tenant_id: 'acme', roles: ['auditor'] };
   const reader = (await fleet.ask({ path: '/api/v1/keys', body: auditor, key: fleet.operatorKey })).body
     .token as string;

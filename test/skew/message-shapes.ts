@@ -4,7 +4,7 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 
-/** Parts whose keys are data and not fields: arguments of tools, outputs, schemas, plans of executors. */
+/** Parts with keys that are data and not fields: arguments of tools, outputs, schemas, plans of executors. */
 const OPEN = new Set([
   'annotations',
   'arguments',

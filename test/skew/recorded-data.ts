@@ -9,7 +9,7 @@ import type { SampleServices } from '../fleet/sample-services.js';
 import type { LeftData } from './left-data.js';
 import { forSamples, withNames } from './recorded-messages.js';
 
-/** One key of Redis; values of hashes are field and value by turns, those of sorted sets member and score, those of streams entries. */
+/** One key of Redis; values of hashes are field and value by turns, sorted sets' member and score, streams' entries. */
 export interface RecordedKey {
   key: string;
   type: string;
@@ -17,7 +17,7 @@ export interface RecordedKey {
   ttlMs?: number;
 }
 
-/** A recording. Times are those of the recording; `forNow` moves them. */
+/** A recording. Times are the recording's; `forNow` moves them. */
 export interface RecordedData {
   recordedAt: number;
   left: LeftData;
@@ -153,11 +153,11 @@ export async function writeRecording(release: string, data: RecordedData, sample
 }
 
 const ADDED = 'from_a_later_release';
-/** Parts whose keys are data and not fields, and those that a source's pin covers. */
+/** Parts with keys that are data and not fields, and those that a source's pin covers. */
 const NO_RECORD = new Set(
   'annotations arguments fields input_schema output_schema output plan properties protections'.split(' '),
 );
-/** Hashes whose fields are those of one record. */
+/** Hashes with the fields of one record. */
 const RECORD_KEYS = /^\{c:|^\{call:.*:record$|^\{fleet\}:[^:]+:[^:]*-[^:]*$/;
 
 /** The data as a later release may leave it: each record has a field more, Redis more keys, the ledger a migration. */

@@ -29,7 +29,7 @@ const isRefusal = (body: Json): boolean =>
 
 const kindOf = (subject: string): string => subject.replace(FAMILIES, '$1').replace(/^event\.[^.]+\./, 'event.');
 
-/** Listens until `stop`, which returns what was sent. */
+/** Listens until `stop` returns the messages. */
 export class MessageRecorder {
   private readonly bodies = new Map<string, Json[]>();
   private readonly replyTo = new Map<string, string>();

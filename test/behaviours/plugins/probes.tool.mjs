@@ -1,4 +1,4 @@
-/** Tools whose runs the probes can count and direct. State is per process. */
+/** Tools with runs that the probes can count and direct. State is per process. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const runs = {};

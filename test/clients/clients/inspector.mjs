@@ -7,7 +7,7 @@ export const picturesIn = ({ content }) => content.filter(({ type }) => type ===
 const [list, call] = readFileSync(new URL('inspector.sh', import.meta.url), 'utf8')
   .trim()
   .split('\n');
-/** The list of the first call, kept because each command starts a program, which takes seconds. */
+/** The list of the first call, kept because each command starts a program for seconds. */
 let listed;
 
 export async function recipe({ url, key, name, args, signal, onTools }) {

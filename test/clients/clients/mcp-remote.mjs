@@ -19,7 +19,7 @@ export async function recipe({ url, key, name, args, signal, onProgress, onTools
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
-      // It keeps credentials of sign-ins there; a run must not see those of another.
+      // It keeps credentials of sign-ins there; a run must not see another's.
       MCP_REMOTE_CONFIG_DIR: await mkdtemp(join(tmpdir(), 'mcp-remote-')),
       AUTHORIZATION: env.AUTHORIZATION.replace('tf_...', key),
     },

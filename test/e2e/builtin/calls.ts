@@ -12,7 +12,7 @@ export interface ToolCalls {
   bad: readonly BadCall[];
 }
 
-/** Session whose workspace the files tools get; the model never names it. */
+/** Session of the workspace that the files tools get; the model never names it. */
 export const SESSION = 'builtin-tools';
 /** Files of that workspace before the calls. */
 export const SEEDED = { 'src/main.py': 'print(1)\nprint(2)\n', 'edit.txt': 'debug = True\n', 'old/a.txt': 'old' };

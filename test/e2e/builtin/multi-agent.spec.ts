@@ -204,7 +204,7 @@ describe('tasks', () => {
   });
 });
 
-/** A tenant whose ledger holds these calls only. */
+/** A tenant with these calls only in its ledger. */
 describe('the budget', () => {
   const capped = { request_id: 'capped' };
   const stopped = {
@@ -212,7 +212,7 @@ describe('the budget', () => {
     error: expect.stringMatching(/^Stopped: Budget exceeded for request:capped: 0\.004\d* of 0\.0045 USD/),
   };
 
-  /** Rows of the ledger, which lags behind, by tool. */
+  /** Rows of the lagging ledger, by tool. */
   async function ledger(): Promise<Record<string, { calls: number; cost_usd: number; tokens: number }>> {
     const { body } = await fleet.ask({ path: '/api/v1/usage?group_by=tool', key: fleet.keys['globex']! });
     return Object.fromEntries((body.rows as { tool_name: string }[]).map((row) => [row.tool_name, row as never]));
@@ -323,7 +323,7 @@ describe('a worker killed while its agents have effects', () => {
     const successor = await launchAgents();
     const { body } = await asked;
     expect(body).toMatchObject({ success: false, metadata: { code: 'OUTCOME_UNKNOWN', retryable: false } });
-    // The job came to the successor, which did not begin it.
+    // The job came to the successor without a begin.
     await eventually('the job is taken back', async () => {
       const { body: metrics } = await successor.admin('/metrics');
       return /^toolfleet_queue_stalled_total\{queue="agent-runs"\} 1$/m.test(metrics);

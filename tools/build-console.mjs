@@ -1,6 +1,6 @@
 /**
  * `node tools/build-console.mjs`: the web console as static files in `apps/console/dist/web`, served by the gateway at
- * `/console`. Does nothing when sources and packages are those of the last build.
+ * `/console`. Does nothing when sources and packages are the last build's.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

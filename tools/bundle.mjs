@@ -63,7 +63,7 @@ const __dirname = __toolfleetDirname(__filename);`;
  * @param {string} app
  * @param {string} [outdir] default `build/<app>`; emptied first
  * @returns {Promise<{app: string, outdir: string, bytes: Record<string, number>, external: string[], packages: string[]}>}
- *   `packages`: names of the npm packages whose code is in the folder
+ *   `packages`: names of the npm packages in the folder
  */
 export async function bundle(app, outdir = join(ROOT, 'build', app)) {
   if (!APPS.includes(app)) throw new Error(`no app named "${app}"; known: ${APPS.join(', ')}`);
@@ -156,7 +156,7 @@ function options(copied, external = new Set()) {
   };
 }
 
-/** Names of the npm packages whose code is in the outputs of a build. */
+/** Names of the npm packages in the outputs of a build. */
 export function bundledPackages(metafile) {
   const inputs = Object.values(metafile.outputs).flatMap((output) => Object.keys(output.inputs));
   return new Set(inputs.flatMap((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));

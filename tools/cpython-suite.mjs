@@ -7,7 +7,7 @@ import { join } from 'node:path';
 const cache = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'toolfleet', 'cpython-tests');
 const run = (command, args, cwd) => spawnSync(command, args, { cwd, encoding: 'utf8' });
 
-/** Minor versions (`3.12`) whose test suite the package lists of this system offer; none without apt. */
+/** Minor versions (`3.12`) with a test suite in the package lists of this system; none without apt. */
 export function offeredVersions() {
   const { stdout } = run('apt-cache', ['search', '--names-only', '^libpython3\\.[0-9]+-testsuite$']);
   return [...(stdout ?? '').matchAll(/^libpython(3\.\d+)-testsuite /gm)].map(([, version]) => version);

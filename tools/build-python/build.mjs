@@ -1,13 +1,13 @@
 /**
  * Builds CPython for WASI from the sources of Debian 12 with its own compilers, optimised: the sandbox computes several
- * times as fast with it as with the packaged interpreter, which is compiled without optimisation.
+ * times as fast with it as with the packaged interpreter, compiled without optimisation.
  *
  *   npm run build:python [-- --any-version] [--out=FOLDER] [--sources=FOLDER]
  *
  * Runs on Debian 12, needs no root, takes some minutes. Says which packages are missing, and how to get them.
  * - `--out`: where `python.wasm`, `lib/python3.11` and the tests of CPython go; .toolfleet/python-wasi unless said otherwise.
  * - `--sources`: a folder with the unpacked sources of python3.11, zlib and bzip2, instead of fetching them.
- * - `--any-version`: build with the versions this system has and not with those of packages.mjs; the digest differs then.
+ * - `--any-version`: build with the versions this system has and not with packages.mjs's; the digest differs then.
  *
  * The same versions give the same bytes, in whatever folder and however often: the digest is compared with DIGEST.
  */

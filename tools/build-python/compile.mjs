@@ -76,7 +76,7 @@ const configureArguments = (python) => [
   `--build=${run(join(python, 'config.guess'), []).trim()}`,
   `--with-build-python=${PYTHON}`,
   '--disable-test-modules',
-  // The allocator of small objects, which is off by default on WASI.
+  // The allocator of small objects, off by default on WASI.
   '--with-pymalloc',
 ];
 

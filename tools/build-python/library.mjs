@@ -3,13 +3,13 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { PYTHON, run } from './run.mjs';
 
-/** Tests, tools, and modules whose C half is not built: left out, importing them says that they are not available. */
+/** Tests, tools, and modules without their C half: left out, importing them says that they are not available. */
 const LEFT_OUT = new Set(
   `test unittest/test ctypes curses dbm distutils ensurepip idlelib lib2to3 msilib multiprocessing pydoc_data sqlite3
   tkinter turtledemo venv crypt.py lzma.py ssl.py turtle.py site-packages __pycache__`.split(/\s+/),
 );
 
-/** How the build describes itself, without the folder it happened in, which is of no use to anyone. */
+/** How the build describes itself, without the folder it happened in. */
 const DESCRIBE = `
 import pprint, runpy, sys
 told = runpy.run_path(sys.argv[1])["build_time_vars"]
@@ -27,7 +27,7 @@ export function copyLibrary({ python, description, work, to }) {
   mkdirSync(join(library, 'lib-dynload'));
   // Debian's sysconfig asks for it under this name.
   writeFileSync(join(library, '_sysconfigdata__wasm32-wasi.py'), run(PYTHON, ['-c', DESCRIBE, description, work]));
-  // Not checked against the source at run time, whose time is not kept in the guest's tree.
+  // Not checked against the source at run time, because its time is not kept in the guest's tree.
   const compiling = [
     '-m',
     'compileall',

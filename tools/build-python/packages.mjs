@@ -31,7 +31,7 @@ export function checkTools({ anyVersion }) {
   throw new Error(`missing (of Debian 12): apt-get install --no-install-recommends ${list}`);
 }
 
-/** A folder with the unpacked sources, fetched with `apt-get source`, which checks their signatures. */
+/** A folder with the unpacked sources, fetched with `apt-get source` (it checks their signatures). */
 export function fetchSources(folder, { anyVersion }) {
   mkdirSync(folder, { recursive: true });
   for (const [name, version] of Object.entries(SOURCES)) {

@@ -64,7 +64,7 @@ function otherSettings() {
   return spec;
 }
 
-/** A field of a class with a value; nothing where that of `default` is to apply. @throws Error for a field without one here */
+/** A field of a class with a value; nothing where `default`'s is to apply. @throws Error for a field without one here */
 function classValue(name, field) {
   const given = {
     // One that the base leaves out, one that it sets, and one that it takes from a ConfigMap.

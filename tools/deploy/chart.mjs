@@ -141,7 +141,7 @@ export function valuesSchema() {
   return { ...settings, title: 'Values of toolfleet', properties: { ...settings.properties, ...own }, required };
 }
 
-/** Settings that are those of the release in the chart. */
+/** Settings that are the release's in the chart. */
 const OF_RELEASE = { name: '__Fleet__', namespace: '__Release.Namespace__' };
 
 /** Settings with a placeholder for each: `__Values.host__`, in a list `__List.…__`, as the only key of a map. */
@@ -332,7 +332,7 @@ function documented(values) {
     .join('\n');
 }
 
-/** Writes the chart to a folder, which is emptied first. */
+/** Writes the chart to a folder, emptied first. */
 export function writeChart(folder = CHART) {
   rmSync(folder, { recursive: true, force: true });
   const files = chartFiles();

@@ -1,5 +1,5 @@
 /**
- * `npm run check:deploy`: everything about deploy/ that can be checked without a cluster. Steps whose program this machine
+ * `npm run check:deploy`: everything about deploy/ that can be checked without a cluster. Steps with a program that this machine
  * lacks are skipped and named; a skip is never a pass. `-- <folder>` checks your own copy of the production overlay.
  */
 import { readFileSync } from 'node:fs';

@@ -275,7 +275,7 @@ export const DASHBOARDS = {
 
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' };
 
-/** Chooses the fleets whose series are shown. */
+/** Chooses the shown fleets. */
 const NAMESPACE = {
   name: 'namespace',
   label: 'Namespace',

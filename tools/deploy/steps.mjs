@@ -28,7 +28,7 @@ const TSC_TARGET = ['--module', 'nodenext', '--moduleResolution', 'nodenext', '-
  */
 
 /**
- * @param {string} [own] folder of a copy of the production overlay, which is checked in place of the variants
+ * @param {string} [own] folder of a copy of the production overlay, checked in place of the variants
  * @returns {Step[]}
  */
 export function deploySteps(own) {

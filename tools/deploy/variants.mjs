@@ -51,7 +51,7 @@ export function copyOverlay(overlay, folder, components, files = {}) {
   return folder;
 }
 
-/** Components that a list of names lacks; by default those that no variant contains, which nothing would check. */
+/** Components that a list of names lacks; by default the unchecked ones of no variant. */
 export function forgottenComponents(used = Object.keys(VARIANTS).flatMap(componentsOf)) {
   return readdirSync(join(K8S, 'components')).filter((component) => !used.includes(component));
 }

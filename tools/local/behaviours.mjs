@@ -34,7 +34,7 @@ try {
   await end(1);
 }
 
-/** The groups whose name contains one of the words; all without words. */
+/** The groups with one of the words in their name; all without words. */
 async function readGroups(words) {
   const files = readdirSync(GROUPS).filter((name) => name.endsWith('.mjs'));
   const all = await Promise.all(

@@ -1,6 +1,6 @@
 /**
  * `npm run bench [-- name …]`: runs the load scripts and writes test/load/results/<date>.json with machine and versions.
- * Fails when a p99 is more than 15 % above that of the newest saved run *as a ratio to the yardstick of the same run*:
+ * Fails when a p99 is more than 15 % above the newest saved run's *as a ratio to the yardstick of the same run*:
  * absolute times of shared machines say nothing.
  */
 import { spawnSync } from 'node:child_process';

@@ -1,7 +1,7 @@
 /**
  * Finds `nats-server` and `redis-server` (or `valkey-server`), or gets them without changing the system: PATH, then programs
  * unpacked earlier under `.toolfleet/`, then Debian/Ubuntu packages downloaded and unpacked there. A program counts as found
- * when `--version` succeeds: an executable whose libraries are missing is not one.
+ * when `--version` succeeds: an executable without its libraries is not one.
  * Runs on Node >= 20 and uses nothing that has to be installed first.
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { lastLines, runProgram } from './run-program.mjs';
 const WANTED = { nats: ['nats-server'], redis: ['redis-server', 'valkey-server'] };
 /** Programs of the backup jobs of deploy/k8s/backup. */
 const REDIS_TOOLS = ['redis-cli', 'redis-check-rdb'];
-/** Debian packages with the programs: that of redis-server is in redis-tools. */
+/** Debian packages with the programs: redis-server's is in redis-tools. */
 const PACKAGES = ['nats-server', 'redis-server', 'redis-tools'];
 /** Where programs are that the PATH of an ordinary user does not name. */
 const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin', '/usr/local/bin', '/opt/homebrew/bin'];

@@ -40,7 +40,7 @@ export function onInterrupt(end) {
 const WATCHED = '(cat <&3 >/dev/null; kill -9 -$$) 2>/dev/null & exec "$@" 3<&-';
 
 /**
- * Starts a program in its own process group, so that Ctrl-C at the terminal reaches only the runner, which then stops
+ * Starts a program in its own process group, so that Ctrl-C at the terminal reaches only the runner, and it stops
  * everything in order. A runner that is killed leaves nothing behind either: a service sees the end of its channel (`ipc`), and a
  * watcher ends any other program. `onExit` receives the exit code or the signal; 127 means that the program could not be started.
  * @returns {{name: string, pid: number, exited: Promise<number|string>, running: () => boolean, stop: (graceMs: number) => Promise<void>}}

@@ -1,5 +1,5 @@
 /**
- * `npm run check:openapi-corpus`, `npm run check:rego` and `npm run check:conventions`: checks against other projects' files, which are not part of this
+ * `npm run check:openapi-corpus`, `npm run check:rego` and `npm run check:conventions`: checks against other projects' files outside this
  * repository. Without an argument they are downloaded once, in a fixed version, to `.toolfleet/corpora`; with a folder as
  * argument the files there are used.
  *

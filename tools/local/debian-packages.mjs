@@ -99,7 +99,7 @@ async function download(packages, work) {
     return await fetched(own);
   } catch (error) {
     if (!(error instanceof UnpackError)) throw error;
-    // Images come without lists, or with lists whose packages are gone: lists of our own need no root and change nothing.
+    // Images come without lists, or with lists of packages that are gone: lists of our own need no root and change nothing.
     const lists = join(work, 'lists');
     mkdirSync(join(lists, 'partial'), { recursive: true });
     const options = [...own, '-o', `Dir::State::Lists=${lists}`];

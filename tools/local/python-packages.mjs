@@ -1,5 +1,5 @@
 /**
- * The Python of specs of Python programs: the one that `TEST_PYTHON` names, or that of the machine with packages under `.toolfleet`.
+ * The Python of specs of Python programs: the one that `TEST_PYTHON` names, or the machine's with packages under `.toolfleet`.
  * Part of the set-up, because specs talk to loopback only.
  */
 import { createHash } from 'node:crypto';

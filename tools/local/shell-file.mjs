@@ -14,7 +14,7 @@ export function clientVariables(fleet) {
   return Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, fleet[field]]));
 }
 
-/** Text of the file, which a shell reads from `path`. */
+/** Text of the file that a shell reads from `path`. */
 export function shellFile(path, fleet) {
   const lines = Object.entries(clientVariables(fleet)).map(([name, value]) => `export ${name}='${value}'`);
   return `# Addresses and key of the running fleet: . ${path}

@@ -26,7 +26,7 @@ export function complain(line) {
  * Runs a step. Steps may run side by side.
  * @template T
  * @param {string} title such as "building"
- * @param {(onMissing: OnMissing) => Promise<T>} work names with `onMissing` the missing part, which is shown as long as it lasts
+ * @param {(onMissing: OnMissing) => Promise<T>} work names with `onMissing` the missing part, shown as long as it lasts
  * @returns {Promise<T>} the result of `work`; its error is thrown on
  */
 export async function step(title, work) {

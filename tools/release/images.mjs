@@ -37,7 +37,7 @@ export function packLayer(folder, archive) {
   return { digest: sha256(compressed.stdout), bytes: compressed.stdout.length, files };
 }
 
-/** Platforms of every image: nothing in a bundle depends on them but the driver of SQLite, which has a file for each. */
+/** Platforms of every image: nothing in a bundle depends on them but the driver of SQLite with a file for each. */
 export const PLATFORMS = ['linux/amd64', 'linux/arm64'];
 
 const PINNED = /^[^@\s]+:[^@\s]+@sha256:[0-9a-f]{64}$/;
@@ -77,8 +77,8 @@ export function imageConfig(app) {
 
 /**
  * The bill of materials of a service.
- * @param {string[]} packages names of the npm packages whose code is in the bundle
- * @param {string} [image] the base image; that of the Dockerfile unless given
+ * @param {string[]} packages names of the npm packages in the bundle
+ * @param {string} [image] the base image; the Dockerfile's unless given
  * @returns {object} a CycloneDX 1.6 document
  */
 export function billOfMaterials(app, packages, image = imageConfig(app).base) {

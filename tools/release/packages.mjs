@@ -164,7 +164,7 @@ function copyTypes(made, dist) {
   }
 }
 
-/** Names, versions and licences of the packages whose code is in the bundle. */
+/** Names, versions and licences of the packages in the bundle. */
 function writeThirdParty(metafile, folder) {
   const names = bundledPackages(metafile);
   if (names.size === 0) return;

@@ -1,4 +1,4 @@
-/** Things to happen, taken in order of time; those of one instant in the order in which they were added. */
+/** Things to happen, taken in order of time; of one instant in the order in which they were added. */
 export class EventQueue {
   #heap: { at: number; order: number; happen: () => void }[] = [];
   #added = 0;

@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 const { targetAgeMs: _, ...BY_JOBS } = PRODUCTION_RULE;
 const PLAIN: ScalingRule = { ...BY_JOBS, min: 1 };
 
-/** Policies whose price and worth docs/operations/scaling.md compares, and how long their pods take to start. */
+/** Policies compared by docs/operations/scaling.md, and how long their pods take to start. */
 export const POLICIES: Record<string, { rule: ScalingRule; startFactor?: number; lagMs?: number }> = {
   'wait list, target 8': { rule: { ...PLAIN, counts: 'waiting', target: 8 } },
   'wait + active, target 2': { rule: { ...PLAIN, target: 2 } },

@@ -2,7 +2,7 @@
 import { matches } from './model.mjs';
 
 /**
- * The setting that bounds the longest work of each service, in its own configuration or in that of the gateway: no attempt at
+ * The setting that bounds the longest work of each service, in its own configuration or the gateway's: no attempt at
  * an executor outlasts the synchronous call it belongs to. Asynchronous calls may be longer; another process takes them over.
  */
 const LONGEST_WORK = {

@@ -57,7 +57,7 @@ export const WIRING_RULES = {
       const fromMaps = (containers[0].envFrom ?? []).flatMap(({ configMapRef }) =>
         Object.keys(maps.get(configMapRef?.name) ?? {}),
       );
-      // Parts of other values, and secrets of APIs behind tools, which definitions name as ${VAR}.
+      // Parts of other values, and secrets of APIs behind tools that definitions name as ${VAR}.
       const isPart = (key) => env.some(({ value }) => value?.includes(`$(${key})`));
       const isUpstreamSecret = ({ value }) => value?.startsWith('/run/secrets/tools/');
       return [

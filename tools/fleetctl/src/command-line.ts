@@ -49,7 +49,7 @@ const SHORT: Readonly<Record<string, string>> = {
 
 /**
  * Parses `--name value`, `--name=value`, `-j`, positional arguments, and `--` before arguments that look like options. Any option
- * is accepted here: those of `call` come from the schema of the tool, which is fetched later.
+ * is accepted here: `call`'s come from the tool's schema, fetched later.
  * @throws CliError for an unknown short option
  */
 export function parseCommandLine(argv: readonly string[]): CommandLine {

@@ -27,7 +27,7 @@ export interface Command {
   options?: readonly (readonly [string, string])[];
   /** First arguments, for completion. */
   verbs?: readonly string[];
-  /** Candidates for the word after these, which begin with one of `verbs`; none: options are offered. */
+  /** Candidates for the word after these that begin with one of `verbs`; none: options are offered. */
   complete?(words: readonly string[], gateway: Gateway, toolset?: string): Promise<string[]>;
   /** Most positional arguments; undefined: the command checks them itself. */
   mostWords?: number;

@@ -12,7 +12,7 @@ export interface Connection {
   from: string;
 }
 
-/** Content of `.toolfleet/local.json`, which `npm start` writes, and of the user's own file. */
+/** Content of `.toolfleet/local.json` by `npm start`, and of the user's own file. */
 interface ConnectionFile {
   url?: string;
   api_key?: string;
@@ -59,7 +59,7 @@ export function findConnection(
   };
 }
 
-/** Whether `npm start` runs the fleet on this machine, which wrote where it is. */
+/** Whether `npm start` runs the fleet on this machine and wrote its address. */
 export const isLocal = ({ from }: Connection): boolean => basename(from) === 'local.json';
 
 /** True for `http(s)://host…`. */

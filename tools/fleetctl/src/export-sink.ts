@@ -94,7 +94,7 @@ function readObject(target: string, { env }: Environment): S3Object {
   return { url: `${base}/${path}`, accessKeyId, secretAccessKey, sessionToken: env['AWS_SESSION_TOKEN'], region };
 }
 
-/** An object of an S3-compatible bucket, uploaded with one request from a temporary file, whose length is known. */
+/** An object of an S3-compatible bucket, uploaded with one request from a temporary file of known length. */
 class S3Sink implements ExportSink {
   readonly #folder = mkdtempSync(join(tmpdir(), 'fleetctl-export-'));
   readonly #file = new FileSink(join(this.#folder, 'object'));

@@ -68,7 +68,7 @@ export class Gateway {
   }
 }
 
-/** Throws what `answered` has thrown, which the client wraps. */
+/** Throws what `answered` has thrown, wrapped by the client. */
 function throwCause(error: Error): never {
   throw error.cause instanceof CliError ? error.cause : error;
 }

@@ -64,7 +64,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   ['completion', completion(() => COMMANDS)],
 ]);
 
-/** The command of a line and the words after its name, which may consist of two words. */
+/** The command of a line and the words after its name of one or two words. */
 function findCommand(words: readonly string[]): { command: Command; words: readonly string[] } | undefined {
   for (const length of [2, 1]) {
     const command = words.length >= length ? COMMANDS.get(words.slice(0, length).join(' ')) : undefined;

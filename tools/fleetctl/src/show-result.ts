@@ -27,7 +27,7 @@ export const OUTPUT_OPTION = [
 
 /**
  * Reads the value of `--output` and checks that it can be written, before a call is paid for. A folder is one that exists, or a path
- * that ends in `/`, which is created.
+ * that ends in `/` (created).
  * @throws CliError
  */
 export function readOutput(path: string | undefined): Output | undefined {
@@ -75,7 +75,7 @@ function showText(terminal: Terminal, body: CallBody): void {
   terminal.error(`${paint(terminal, 'dim', note)}\n`);
 }
 
-/** Links and embedded texts, which `text` does not repeat. */
+/** Links and embedded texts outside `text`. */
 function readableBlocks({ content = [] }: CallBody): string[] {
   return content.flatMap((block) => {
     if (block['type'] === 'resource_link') return [`${String(block['name'] ?? 'link')}: ${String(block['uri'])}`];

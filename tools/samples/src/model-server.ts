@@ -68,7 +68,7 @@ function guess(text: string): { name: string; args: string }[] {
   return city ? [{ name: 'get_weather', args: JSON.stringify({ city }) }] : [];
 }
 
-/** The next turn: the round after those whose calls were made already. */
+/** The next turn: the round after finished ones. */
 function nextTurn(body: ChatBody, script: Script): { content: string | null; tool_calls?: ToolCall[] } {
   const user = body.messages.find((message) => message.role === 'user')?.content ?? '';
   const made = body.messages.filter((message) => message.role === 'assistant' && message.tool_calls).length;

@@ -34,7 +34,7 @@ require('node:readline').createInterface({ input: process.stdin }).on('line', (l
   if (text) console.log(text);
 });`;
 
-/** The same over HTTP, which knows no GET. */
+/** The same over HTTP without GET. */
 async function postMcp(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const text = answerMcp((await json(request)) as Parameters<typeof answerMcp>[0]);
   if (text === undefined) response.writeHead(202).end();

@@ -120,7 +120,7 @@ const GENERIC = /^(openapi|swagger|api|spec|schema|index|main|server|app|mcp|std
 
 const telling = (name: string, title: string): string => (GENERIC.test(name) && title !== '' ? title : name);
 
-/** A name for a source: that of its file, or of its host without `www`, `api`, `mcp` and the top-level domain, or its title. */
+/** A name for a source: its file's, or its host's without `www`, `api`, `mcp` and the top-level domain, or its title. */
 function nameOf(where: string, title: string): string {
   const url = /^https?:/i.test(where) ? new URL(where) : undefined;
   const labels = url && !/^[\d.]+$|^\[|^localhost$/.test(url.hostname) ? url.hostname.split('.') : [];
@@ -181,7 +181,7 @@ function mcpPrefix(line: CommandContext['line']): JsonObject {
 }
 
 /**
- * The API names the tools of a document like its operations, which many documents share. The tools of a source that is registered
+ * The API names the tools of a document like its operations, shared by many documents. The tools of a source that is registered
  * again keep the names that callers know.
  */
 async function openApiPrefix(

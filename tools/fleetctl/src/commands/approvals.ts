@@ -132,7 +132,7 @@ function listWaiting(gateway: Gateway): Promise<QuarantinedTool[]> {
   return gateway.request('GET /api/v1/quarantine');
 }
 
-/** The tool with this name; a plain name also means a tool of the caller's tenant, which is listed as `tenant/name`. */
+/** The tool with this name; a plain name also means a tool of the caller's tenant, listed as `tenant/name`. */
 async function findWaiting(gateway: Gateway, name: string): Promise<QuarantinedTool> {
   const waiting = await listWaiting(gateway);
   const named = waiting.filter((tool) => tool.name === name || tool.name.endsWith(`/${name}`));

@@ -73,7 +73,7 @@ export async function showCall({ gateway, json, terminal }: CommandContext, id: 
   return EXIT.ok;
 }
 
-/** How a person voted: with which key, which names which user, or signed in. */
+/** How a person voted: with a key and its user, or signed in. */
 function credentialOf({ via, key_id: key, user_id: user, person }: CallApproval['votes'][number]): string {
   if (key === undefined) return via === undefined ? '' : `, ${via}`;
   return `, key ${key}${(person?.user_id ?? user) === user ? '' : ` of ${user}`}`;

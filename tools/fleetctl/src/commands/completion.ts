@@ -33,7 +33,7 @@ const SCRIPTS: ReadonlyMap<string, string> = new Map([
   ['fish', FISH],
 ]);
 
-/** `fleetctl completion`: a script for the shell, which runs `fleetctl completion words` to get the candidates. */
+/** `fleetctl completion`: a script for the shell that runs `fleetctl completion words` to get the candidates. */
 export const completion = (commands: () => ReadonlyMap<string, Command>): Command => ({
   usage: 'completion <bash|zsh|fish>',
   summary: 'Print a shell script that completes commands, tools, arguments and their values',
@@ -82,7 +82,7 @@ async function candidates(
   return found.length > 0 ? found : listOptions(command);
 }
 
-/** The words without `--toolset <name>`, which may stand before and after the tool. */
+/** The words without `--toolset <name>` before or after the tool. */
 function takeToolset(typed: readonly string[]): { words: readonly string[]; toolset?: string } {
   const at = typed.indexOf('--toolset');
   const value = typed[at + 1];

@@ -103,7 +103,7 @@ function listSources(gateway: Gateway): Promise<SourceStatus[]> {
   return gateway.request('GET /api/v1/sources');
 }
 
-/** The source with this id or name. @throws CliError when there is none, or the name is that of several */
+/** The source with this id or name. @throws CliError when there is none, or several have the name */
 async function findSource(gateway: Gateway, name: string): Promise<SourceStatus> {
   const all = await listSources(gateway);
   const exact = all.find(({ id }) => id === name);

@@ -8,7 +8,7 @@ import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import { jsonText } from '../terminal.js';
 
-/** Time until the fleet of `npm start`, which looks at the folder every second, lists a new tool. */
+/** Time until the fleet of `npm start` (it reads the folder every second) lists a new tool. */
 const LISTED_WITHIN_MS = 10_000;
 const LOOK_EVERY_MS = 200;
 
@@ -65,7 +65,7 @@ export const toolNew: Command = {
   },
 };
 
-/** Whether a running fleet has a tool of this name, which a plugin must not reuse; `unknown` without a fleet. */
+/** Whether a running fleet has a tool of this name, taken for a plugin; `unknown` without a fleet. */
 async function listing(
   name: string,
   { gateway, signal }: CommandContext,

@@ -110,7 +110,7 @@ function listToolsets(gateway: Gateway): Promise<ToolsetSummary[]> {
   return gateway.request('GET /api/v1/toolsets');
 }
 
-/** The toolset with this id or name. @throws CliError when there is none, or the name is that of several */
+/** The toolset with this id or name. @throws CliError when there is none, or several have the name */
 async function findToolset(gateway: Gateway, name: string): Promise<ToolsetSummary> {
   const all = await listToolsets(gateway);
   const exact = all.find(({ id }) => id === name);

@@ -36,7 +36,7 @@ async function sums({ line, json, terminal, gateway }: CommandContext): Promise<
   const { by, groups } = readGroups(optionValue(line, 'by') ?? 'day,tool');
   const tenant = optionValue(line, 'tenant');
   const query = { group_by: by, from: optionValue(line, 'from'), to: optionValue(line, 'to'), tenant_id: tenant };
-  // The budgets are those of the own tenant.
+  // The budgets are the own tenant's.
   const isOwn = tenant === undefined && !groups.includes('tenant');
   const fleet = gateway();
   const [used, budgets] = await Promise.all([

@@ -31,7 +31,7 @@ const shared = {
 };
 
 /**
- * Specs of whole fleets wait half of their time. They begin when the unit tests have ended, which would starve them, and share their
+ * Specs of whole fleets wait half of their time. They begin when the unit tests have ended (they would starve them), and share their
  * workers, so that none is idle until the last files.
  */
 const systems = { isolate: false, maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };

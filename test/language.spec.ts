@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { findPhrases } from '../tools/phrases.mjs';
+import { countClauses, findPhrases } from '../tools/phrases.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEXT = /\.(ts|tsx|mjs|js|md|ya?ml|sh|py|lua|conf|toml|rego|css|html)$/;
@@ -26,6 +26,27 @@ describe('language', () => {
       ),
     );
     expect(found).toEqual([]);
+  });
+
+  it.each([
+    ['comments', /\.(ts|tsx|mjs|js)$/],
+    ['documents', /\.md$/],
+  ])('has at most 20 clauses of "what", "which", "whose" and "those of" in 10,000 words of %s', (_, kind) => {
+    const sum = { words: 0, clauses: 0 };
+    for (const path of files.filter((each) => kind.test(each))) {
+      const { words, clauses } = countClauses(path, readFileSync(join(ROOT, path), 'utf8'));
+      sum.words += words;
+      sum.clauses += clauses;
+    }
+    expect((10_000 * sum.clauses) / sum.words).toBeLessThanOrEqual(20);
+  });
+
+  it.each([
+    ['x.ts', '/** What the caller sent, which is kept. */\nconst a = "those of";\n', { words: 7, clauses: 2 }],
+    ['x.ts', '/**\n * A call whose\n * key is that\n * of a user.\n */\n', { words: 9, clauses: 2 }],
+    ['x.md', 'Ask which of them.\n\n```sh\n# whose\n```\n', { words: 4, clauses: 0 }],
+  ])('counts clauses in %s: %s', (path, text, counts) => {
+    expect(countClauses(path, text)).toEqual(counts);
   });
 
   it.each([

@@ -7,3 +7,4 @@ export interface FoundPhrase {
 
 export const PHRASES: readonly (readonly [pattern: RegExp, advice: string])[];
 export function findPhrases(path: string, text: string): FoundPhrase[];
+export function countClauses(path: string, text: string): { words: number; clauses: number };

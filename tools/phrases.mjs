@@ -33,6 +33,32 @@ export const PHRASES = [
   [/\bwho (?:leaves|asks|waits|comes)\b/i, 'name the actor: "a caller that"'],
 ];
 
+/** Relative clauses without a plain noun: "what the caller sent", "a call whose key is known", ", which is", "those of the batch". */
+export const CLAUSES = [
+  /\bwhat (?:is|are|was|were|has|have|it|they|the|an?|its|their|this|these|that|no|each|every)\b/gi,
+  /, which\b/gi,
+  /\bwhose\b/gi,
+  /\b(?:that|those) of\b/gi,
+];
+
+/**
+ * Counts the clauses in the comments of code, or in a document.
+ * @returns `{ words, clauses }`; language.spec.ts bounds their ratio
+ */
+export function countClauses(path, text) {
+  const prose = (
+    path.endsWith('.md')
+      ? withoutCode(text)
+      : commentsOf(path, text)
+          .map(({ text: comment }) => comment)
+          .join('\n')
+  ).replaceAll(/\s+\*?\s*/g, ' ');
+  return {
+    words: prose.split(' ').filter((word) => /\w/.test(word)).length,
+    clauses: CLAUSES.reduce((sum, pattern) => sum + (prose.match(pattern)?.length ?? 0), 0),
+  };
+}
+
 /**
  * Lines of a file's prose that hold one of the phrases. Prose is: comments and texts of more than one word in code; in
  * Markdown everything but code.
@@ -68,8 +94,8 @@ function proseOf(path, text) {
 }
 
 function proseOfCode(path, text) {
-  const { program, comments } = parseSync(path, text);
-  const pieces = comments.map(({ start, value }) => ({ start, text: value.replace(/`[^`\n]*`/g, '``') }));
+  const { program } = parseSync(path, text);
+  const pieces = commentsOf(path, text);
   walk(program, (node) => {
     if (node.type === 'Literal' && typeof node.value === 'string') pieces.push({ start: node.start, text: node.value });
     if (node.type === 'TemplateElement')
@@ -80,6 +106,9 @@ function proseOfCode(path, text) {
     .filter((piece) => /\w \w/.test(piece.text))
     .map((piece) => ({ line: text.slice(0, piece.start).split('\n').length, text: piece.text }));
 }
+
+const commentsOf = (path, text) =>
+  parseSync(path, text).comments.map(({ start, value }) => ({ start, text: value.replace(/`[^`\n]*`/g, '``') }));
 
 /** Markdown with fenced blocks and inline code blanked, line by line. */
 function withoutCode(text) {

@@ -6,7 +6,7 @@ export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
 /**
  * The format of the provider that a call names: `function_call` is an item of OpenAI's Responses API, `tool_use` a content block of
- * Anthropic's Messages API, `functionCall` a part of Gemini's API (SDKs also hand it out bare, as `{name, args}`. Undefined for the
+ * Anthropic's Messages API, `functionCall` a part of Gemini's API (SDKs also hand it out bare, as `{name, args}`). Undefined for the
  * other shapes (tool calls of Chat Completions, `{tool_name, parameters}`, `{name, arguments}`): they also mean other things.
  */
 export function toResultFormat({ type, functionCall, args }: JsonObject): ResultFormat | undefined {

@@ -82,7 +82,7 @@ export const AUTHORIZATION_SERVER_PATHS = [
 ];
 
 /**
- * Answers a client that looks for OAuth with the error of this API (also an OAuth error (RFC 6749 section 5.2), so that
+ * Answers a client that looks for OAuth with the error of this API (also an OAuth error, RFC 6749 section 5.2), so that
  * clients show its description instead of "invalid response".
  */
 export function noOAuthBody({ issuer, signIn }: Pick<McpEndpointOptions, 'issuer' | 'signIn'>): JsonObject {

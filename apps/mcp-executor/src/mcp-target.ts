@@ -48,8 +48,8 @@ export interface McpTarget {
    */
   declared?: JsonObject;
   /**
-   * Number of the process of a local server of the 2025 revisions, for calls with callers that can be asked: it runs one call at a time, whose
-   * questions its questions are.
+   * Number of the process of a local server of the 2025 revisions, for calls with callers that can be asked: it runs one call at a time, the
+   * owner of its questions.
    */
   lane?: number;
   /** Hash of everything that identifies server and credential, before expansion. */

@@ -137,7 +137,7 @@ export class DeliveryQueue {
     };
   }
 
-  /** The log of an endpoint, newest first. @throws ToolError REQUEST_INVALID: `before` is no `next` of a page */
+  /** The log of an endpoint, newest first. @throws ToolError REQUEST_INVALID: `before` is not the `next` of a page */
   async list(
     id: string,
     { state, event_id, before, limit }: Asked<'listWebhookDeliveries'>['query'] & { limit: number },

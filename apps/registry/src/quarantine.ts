@@ -9,7 +9,7 @@
  */
 import { isJsonObject, ToolError, type EpochMs, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { DefinitionChanged, PendingApproval, QuarantinedTool } from '@toolfleet/contracts/registry';
-import type { ToolDefinition, ToolSource } from '@toolfleet/contracts/tool-definition';
+import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 import type { Logger } from '@toolfleet/telemetry';
@@ -23,7 +23,7 @@ import {
   type ToolWrite,
 } from './definition-store.js';
 import { findSuspicions } from './suspicion/suspicious-text.js';
-import { toOwner, toRevision } from './tool-key.js';
+import { toRevision } from './tool-key.js';
 
 /**
  * The fields an approval covers: everything a model or an MCP client sees of a remote tool or prompt, its name at the server, and for an OpenAPI

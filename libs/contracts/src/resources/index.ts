@@ -88,7 +88,7 @@ export type OwnedKey = { [K in RouteKey]: Table[K] extends { owner: RouteOwner }
 type OwnedId = Table[OwnedKey]['id'];
 type KeyOf<Id extends OwnedId> = { [K in OwnedKey]: Table[K]['id'] extends Id ? K : never }[OwnedKey];
 
-/** What the gateway asks the owner of a route: who asks, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
+/** What the gateway asks the owner of a route: the caller, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
 export interface RouteQuestion<K extends OwnedKey> extends RouteInput<K> {
   /** Undefined for the holder of the registration token, who acts for the fleet. */
   principal: Table[K] extends { access: 'registrar' } ? Principal | undefined : Principal;

@@ -22,15 +22,15 @@ export abstract class Clock {
   sleep(delayMs: Milliseconds, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
-      const onAbort = () => {
+      const stop = () => {
         cancel();
         reject(signal?.reason);
       };
       const cancel = this.after(delayMs, () => {
-        signal?.removeEventListener('abort', onAbort);
+        signal?.removeEventListener('abort', stop);
         resolve();
       });
-      signal?.addEventListener('abort', onAbort, { once: true });
+      signal?.addEventListener('abort', stop, { once: true });
     });
   }
 }

@@ -1,4 +1,4 @@
-/** Forwards connections to the metrics of the sandbox. Listens at the address by which it reaches NATS, which the sandbox cannot reach. */
+/** Forwards connections to the metrics of the sandbox. Listens at the address by which it reaches NATS, because the sandbox cannot reach that. */
 import { createSocket } from 'node:dgram';
 import { connect, createServer } from 'node:net';
 

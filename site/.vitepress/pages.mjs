@@ -68,7 +68,17 @@ export const GROUPS = [
   ['Programs', docs('programs', 'python-sandbox')],
   [
     'People and limits',
-    docs('sign-in', 'connections', 'approvals', 'policy', 'interceptors', 'budgets', 'console', 'security'),
+    docs(
+      'sign-in',
+      'connections',
+      'approvals',
+      'policy',
+      'interceptors',
+      'budgets',
+      'console',
+      'security',
+      'security-controls',
+    ),
   ],
   [
     'Operations',

@@ -73,7 +73,7 @@ function runFromBuild(images: Images): (services: ComposeServices) => void {
       service.entrypoint = ['node', programOf(name)];
       service.volumes = [...(service.volumes ?? []), `${ROOT}:${ROOT}:ro`];
       service.tmpfs = ['/tmp:size=64m,mode=1777'];
-      service.environment = { ...service.environment, DATABASE_URL: '', BUDGET_DATABASE_PATH: '/tmp/budget.db' };
+      service.environment = { ...service.environment, DATABASE_URL: '', DATABASE_DIR: '/tmp' };
       delete service.environment['DATABASE_PASSWORD_FILE'];
       service.secrets = service.secrets?.filter((secret) => secret !== 'postgres_password');
       service.networks = service.networks.filter((network) => network !== 'database');

@@ -49,7 +49,7 @@ export function sizeTable(objects) {
   );
   return [
     '| Class | Pods | Cores of a pod | Memory of a pod |',
-    '| --- | --- | --- | --- |',
+    '|---|---|---|---|',
     ...lines,
     `| **least** | ${sum(({ least }) => least)} | ${sum((row) => row.least * row.cores)} | ${sum((row) => row.least * row.gib)} GiB |`,
     `| **most** | ${sum(({ most }) => most)} | ${sum((row) => row.most * row.cores)} | ${sum((row) => row.most * row.gib)} GiB |`,

@@ -1,4 +1,4 @@
-/** What the scripts compute in Lua, as the model of the specs computes it. */
+/** The arithmetic of the Lua scripts, as the model of the specs does it. */
 import type { Amount, Counters } from '@toolfleet/resilience';
 
 /** Holds an admitted amount. */
@@ -32,7 +32,7 @@ export function settledAmount(lease: Amount, actual: Amount, costOverrun = false
   };
 }
 
-/** One shared lease takes at most this part of what is left of a limit, so that several gateways find enough and the rest is asked for. */
+/** One shared lease takes at most this part of the rest of a limit, so that several gateways find enough and the rest is asked for. */
 const SHARES_OF_REST = 100;
 
 /**

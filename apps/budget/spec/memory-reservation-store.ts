@@ -26,7 +26,7 @@ interface Lease extends Amount {
   expiresAt: EpochMs;
   scopes: string[];
   row: string;
-  /** Set for a lease that holds an estimate: what is charged if it expires, and its tool. */
+  /** Set for a lease that holds an estimate: the charge if it expires, and its tool. */
   estimated?: Amount & { toolName: string };
   /** Set for a shared lease. */
   limits?: Pick<SharedGrant, 'limitsMicroUsd' | 'limitsTokens'>;
@@ -301,7 +301,7 @@ export class MemoryReservationStore extends ReservationStore {
     });
   }
 
-  /** One atomic step: expires overdue leases, runs `work`, and puts what was charged into the outbox as one entry. */
+  /** One atomic step: expires overdue leases, runs `work`, and puts the charges into the outbox as one entry. */
   private step<T>(
     tenant: Tenant,
     most: number,
@@ -414,7 +414,7 @@ export class MemoryReservationStore extends ReservationStore {
   }
 }
 
-/** A share of a lease, at most what is left of it. */
+/** A share of a lease, at most its rest. */
 function toShare(lease: Amount, share: Amount): Amount {
   return { microUsd: Math.min(share.microUsd, lease.microUsd), tokens: Math.min(share.tokens, lease.tokens) };
 }

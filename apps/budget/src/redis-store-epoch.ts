@@ -1,4 +1,4 @@
-/** The epoch of Redis (see `libs/queue/src/store-epoch.ts`) in the database of the ledger, which survives the loss of Redis. */
+/** The epoch of Redis (see `libs/queue/src/store-epoch.ts`) in the database of the ledger, because it survives the loss of Redis. */
 import { randomUUID } from 'node:crypto';
 import { EPOCH_KEYS } from '@toolfleet/contracts/account';
 import type { EpochMs } from '@toolfleet/contracts';
@@ -66,7 +66,7 @@ export class StoreKeeper {
     return this.#epoch;
   }
 
-  /** Redis holds what it should: kinds of keys that are new get the epoch, and every 30 s all get the present instant. */
+  /** Redis has lost nothing: kinds of keys that are new get the epoch, and every 30 s all get the present instant. */
   async kept(oldestAt: EpochMs): Promise<void> {
     const epoch = this.#epoch;
     const [now, keys] = [this.clock.now(), Object.keys(EPOCH_KEYS)];

@@ -205,7 +205,7 @@ function conformance(
       };
       const newer = () => new Kysely<unknown>({ dialect: dialect() });
       const failing = newer();
-      // The second one adds what is there already.
+      // The second one adds existing rows.
       await expect(migrate(failing, { ...LEDGER_MIGRATIONS, all: migrations })).rejects.toThrow(/added/);
       await failing.destroy();
       await (await reopen()).close();

@@ -734,7 +734,7 @@ describe('McpExecutor', () => {
       return void bodyOf(request).then((text) => onCall(JSON.parse(text).id, response));
     };
   };
-  /** What is sent for a call: JSON or an event stream. */
+  /** The answer to a call: JSON or an event stream. */
   const FORMS = { json: (body: string) => body, 'event-stream': (body: string) => `event: message\ndata: ${body}\n\n` };
 
   describe.each(['2025', '2026'] as const)('an answer of a server of %s', (of) => {

@@ -131,7 +131,7 @@ async function inBand<T, Rest extends object>(registered: Promise<T>, rest: Rest
   }
 }
 
-/** Throws if a registration gave no tools; an answer with some tools lists what is missing. */
+/** Throws if a registration gave no tools; an answer with some tools lists the others. */
 function requireTools<T extends McpRegisterReply | OpenApiRegisterReply>(
   code: 'SPEC_INVALID' | 'SOURCE_REFUSED',
   answer: T,

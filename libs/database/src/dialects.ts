@@ -15,7 +15,7 @@ import {
 import pg from 'pg';
 
 /*
- * Both drivers read what was written, by the types of the columns: numbers, booleans and JSON values arrive as such, and a null as an absent
+ * Both drivers read values as written, by the types of the columns: numbers, booleans and JSON values arrive as such, and a null as an absent
  * member. So rows need no mapping.
  */
 
@@ -26,7 +26,7 @@ export const isPostgres = (db: QueryExecutorProvider): boolean => db.getExecutor
 // oxlint-disable-next-line typescript/no-explicit-any -- each service has its own
 export type AnyDb = Kysely<any>;
 
-/** A value as a driver takes it. PostgreSQL cannot store the character NUL, which texts of upstreams may have. */
+/** A value as a driver takes it. PostgreSQL cannot store the character NUL, and texts of upstreams may have it. */
 function toParameter(value: unknown): unknown {
   if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
   return typeof value === 'object' && value !== null && !Buffer.isBuffer(value) ? JSON.stringify(value) : value;

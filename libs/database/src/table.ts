@@ -3,7 +3,7 @@ import { isPostgres, type AnyDb } from './dialects.js';
 
 declare const TYPE: unique symbol;
 
-/** A column whose values have the type `T`; the drivers give back what was stored (`dialects.ts`). */
+/** A column with values of the type `T`; the drivers give them back as stored (`dialects.ts`). */
 export interface Column<T> {
   readonly sqlite: string;
   readonly postgres: string;
@@ -37,7 +37,7 @@ export const each = <T, Name extends string>(of: Column<T>, ...names: Name[]): R
 interface TableOptions<Name extends string> {
   /** Columns of the primary key; default: the first column. None: rows may be equal. */
   readonly key?: readonly Name[];
-  /** PostgreSQL partitions by ranges of this column, which becomes a part of the key. */
+  /** PostgreSQL partitions by ranges of this column, and adds it to the key. */
   readonly partitionBy?: Name;
   /** By name: columns, and a condition in SQL for a partial index. */
   readonly indexes?: { readonly [name: string]: { on: readonly Name[]; where?: string; unique?: true } };

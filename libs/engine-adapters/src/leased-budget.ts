@@ -135,7 +135,7 @@ class ScopeSpending {
   private current: Spend = noSpend();
   private previous: Spend = noSpend();
 
-  /** Adds a call to what was reserved at `now`. */
+  /** Adds a call to the reservations at `now`. */
   add(now: Milliseconds, microUsd: MicroUsd, longestMs: Milliseconds): void {
     this.turn(now);
     this.current.calls += 1;
@@ -143,7 +143,7 @@ class ScopeSpending {
     this.current.longestMs = Math.max(this.current.longestMs, longestMs);
   }
 
-  /** What is spent in a window at present: the larger of this unfinished one, and the one before. */
+  /** Spending of a window at present: the larger of this unfinished one, and the one before. */
   observed(now: Milliseconds): Spend {
     this.turn(now);
     const { current, previous } = this;
@@ -180,14 +180,14 @@ const noSpend = (): Spend => ({ calls: 0, microUsd: 0, longestMs: 0 });
  */
 export class LeasedBudget extends BudgetPort {
   private readonly scopes = new Map<string, ScopeSpending>();
-  /** Tenants with budgets of users or keys: by what their leases are apart. */
+  /** Tenants with budgets of users or keys: by which their leases are apart. */
   private readonly separateBy = new Map<string, readonly SeparateBy[]>();
   /** By call id. */
   private readonly admitted = new Map<string, Admitted>();
   private readonly waiting: WaitingCalls;
   /** Runs by call id: the request id of their calls. */
   private readonly runs = new Map<string, Run>();
-  /** What the calls of the last run of a tenant and tool reserved at first. */
+  /** First reservations of the calls of the last run of a tenant and tool. */
   private readonly earlyOfRuns = new LRUCache<string, Spend>({ max: MAX_SCOPES });
 
   /** @param budget is asked for leases and for calls without one, and takes all settlements */
@@ -281,7 +281,7 @@ export class LeasedBudget extends BudgetPort {
     run.early.microUsd += micro_usd;
   }
 
-  /** Forgets a run and returns what is left of the lease of its calls. */
+  /** Forgets a run and returns the rest of the lease of its calls. */
   private endRun(callId: string): Run | undefined {
     const run = this.runs.get(callId);
     if (!run) return undefined;

@@ -41,7 +41,7 @@ export interface ActiveCall {
   asked?: Allowed | undefined;
   /** What interceptors did to the call. */
   interceptions?: readonly Interception[];
-  /** The answer of an interceptor, which takes the place of the tool. */
+  /** The answer of an interceptor in place of the tool. */
   answer?: CallResult;
   /** Id of the grant that let the call run without asking people. */
   approvalGrant?: string;

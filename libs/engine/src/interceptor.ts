@@ -7,7 +7,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
  */
 export type InterceptorPlace = 'call' | 'result' | 'attempt';
 
-/** What an interceptor sees of a call, whatever its tenant. A copy: writing to it changes nothing. */
+/** The part of a call that an interceptor sees, whatever its tenant. A copy: writing to it changes nothing. */
 export interface InterceptedCall {
   at: InterceptorPlace;
   /** `dry` and `admit`: nothing runs. The interceptor may refuse the call and change its arguments; its answers are not used. */
@@ -43,7 +43,7 @@ export type InterceptorVerdict = { deny: string } | Partial<InterceptedAnswer>;
 
 /**
  * Goes on with the call, once. Arguments replace all that it has, at `call` only.
- * @returns the answer. Rejects with the ToolError of a refusal, which ends the call whatever the interceptor returns
+ * @returns the answer. Rejects with the ToolError of a refusal; it ends the call whatever the interceptor returns
  */
 export type GoOn = (change?: { arguments?: JsonObject }) => Promise<InterceptedAnswer>;
 
@@ -56,7 +56,7 @@ export interface Interceptor {
   readonly at: readonly InterceptorPlace[];
   readonly timeoutMs: Milliseconds;
   readonly failsOpen: boolean;
-  /** Also asked about what other interceptors made of an answer. Must leave what it has seen before unchanged. */
+  /** Also asked about what other interceptors made of an answer. Must leave answers that it has seen before unchanged. */
   readonly inspectsChanges?: boolean;
   /** Whether it intercepts calls of this tool, made through this toolset. */
   watches(tool: RegisteredTool, toolset: string | undefined): boolean;

@@ -1,12 +1,12 @@
 /**
  * Detects a Redis that lost data. Every kind of keys has a key with the epoch of the store (`EPOCH_KEYS`): a random id, and an instant that
  * the budget service moves on. What Redis should hold is in the database of that service, which survives the loss of Redis, and is copied
- * to `{store}:epoch` for the others. A kind whose epoch is missing was emptied; an instant that is older than one known to be kept means
+ * to `{store}:epoch` for the others. A kind without its epoch was emptied; an instant that is older than one known to be kept means
  * that the writes since then are gone, as after a failover to an old replica.
  */
 import { EPOCH_KEYS } from '@toolfleet/contracts/account';
 import type { EpochMs } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { publicAddress } from './redis-address.js';
 import { unsafeSettings } from './redis-connection.js';
@@ -29,7 +29,7 @@ export interface StoreEpoch {
 }
 
 /**
- * Compares Redis with what it should hold.
+ * Compares Redis with its expected epochs.
  * @param keys those that the login may read
  * @returns the faults in words, and the instant of the oldest epoch
  */
@@ -75,8 +75,7 @@ export class StoreWatch {
   readonly name = 'store watch';
   #expected: StoreEpoch | undefined;
   #knownBy = 0;
-  #cancel = (): void => undefined;
-  #stopped = false;
+  readonly #rounds: Rounds;
 
   /** @param expectation how the budget service knows what Redis should hold; default: from Redis */
   constructor(
@@ -84,36 +83,35 @@ export class StoreWatch {
     private readonly url: string,
     private readonly host: WatchHost,
     private readonly expectation?: { read(): Promise<StoreEpoch>; kept(oldestAt: EpochMs): Promise<void> },
-  ) {}
+  ) {
+    // A round without an answer of Redis or the database says nothing.
+    this.#rounds = new Rounds({ clock: host.clock, everyMs: ROUND_MS, work: () => this.#round() });
+  }
 
   async start(): Promise<void> {
     this.#knownBy = this.host.clock.monotonic() + UNKNOWN_MS;
-    await this.#round();
+    this.#rounds.start();
+    await this.#rounds.run();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#cancel();
+    void this.#rounds.stop();
   }
 
   async #round(): Promise<void> {
-    const { faults, clock } = this.host;
-    try {
-      const { refused, full } = await unsafeSettings(this.redis, this.url);
-      faults.set('store settings', [...refused, ...full]);
-      faults.set(
-        'store data',
-        (await this.#compare()).map((fault) => `Redis at ${publicAddress(this.url)} ${fault}`),
-      );
-    } catch {
-      // Redis or the database does not answer.
-    }
-    if (!this.#stopped) this.#cancel = clock.after(ROUND_MS, () => void this.#round());
+    const { faults } = this.host;
+    const { refused, full } = await unsafeSettings(this.redis, this.url);
+    faults.set('store settings', [...refused, ...full]);
+    const lost = await this.#compare();
+    faults.set(
+      'store data',
+      lost.map((fault) => `Redis at ${publicAddress(this.url)} ${fault}`),
+    );
   }
 
   async #compare(): Promise<string[]> {
     const { service, clock } = this.host;
-    // Of a Redis that was emptied, this process knows what it held.
+    // Of a Redis that was emptied, this process still knows the epoch.
     this.#expected = (await (this.expectation?.read() ?? this.#readCopy())) ?? this.#expected;
     if (!this.#expected)
       return clock.monotonic() < this.#knownBy

@@ -1,4 +1,4 @@
-/** Routes that another service answers: the gateway admits, reads and audits their requests like those of its own, and asks the owner. */
+/** Routes that another service answers: the gateway admits, reads and audits their requests like requests of its own, and asks the owner. */
 import { Controller, Req } from '@nestjs/common';
 import { RegisterAuth } from '@toolfleet/access';
 import { isToolError, ToolError } from '@toolfleet/contracts';

@@ -21,8 +21,8 @@ interface Stored {
 type DeclarationChange = Pick<FleetDeclaration, 'name' | 'revision' | 'owned'> & { applying: boolean };
 
 /**
- * Which declaration owns which resources of a tenant. Only ids: what a resource is like is in its own store, and `fleetctl apply` compares
- * it with the files. An id has one owner, which an index by id shows.
+ * Which declaration owns which resources of a tenant. Only ids: the content of a resource is in its own store, and `fleetctl apply` compares
+ * it with the files. An id has one owner; an index by id shows it.
  */
 export class RedisDeclarations {
   readonly #put: Script<string[]>;

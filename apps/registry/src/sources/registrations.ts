@@ -21,7 +21,7 @@ const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as con
 const readOpenApi = validateMessage<OpenApiRegister>(OPENAPI_REGISTER);
 const readMcp = validateMessage<McpRegister>(MCP_REGISTER);
 
-/** Who registers a source, and what was sent. */
+/** Who registers a source, and with which body. */
 interface Registration {
   /** Undefined: the holder of the registration token, who acts for the fleet. */
   principal: Principal | undefined;
@@ -73,7 +73,7 @@ export class Registrations {
   }
 }
 
-/** What was sent, with the tenant that owns the tools. @throws ToolError REQUEST_INVALID, PERMISSION_DENIED */
+/** The body, with the tenant that owns the tools. @throws ToolError REQUEST_INVALID, PERMISSION_DENIED */
 function scoped({ principal, body }: Registration): JsonObject {
   if (!isJsonObject(body))
     throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
@@ -88,7 +88,7 @@ function scoped({ principal, body }: Registration): JsonObject {
 }
 
 /**
- * The tenant that a source belongs to; undefined for the whole fleet, which needs an operator.
+ * The tenant that a source belongs to; undefined for the whole fleet (operators only).
  * @throws ToolError PERMISSION_DENIED
  */
 export function sourceTenantOf(

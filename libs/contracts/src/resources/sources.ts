@@ -221,7 +221,7 @@ const VALIDATED = record({
 });
 export type OpenApiValidateReply = Value<typeof VALIDATED>;
 
-/** What is inspected: the URL of a document or an MCP server, or the text of a document. */
+/** The inspected source: the URL of a document or an MCP server, or the text of a document. */
 const SOURCE_PLACE = {
   url: maybe(text('Of an OpenAPI document or an MCP server', { pattern: '^https?://[^\\s]+$', maxLength: 2_000 })),
   document: maybe(text('Text of an OpenAPI document, instead of a URL')),

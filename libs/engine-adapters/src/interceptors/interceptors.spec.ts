@@ -39,7 +39,7 @@ const build = (settings: InterceptorSettings) => {
   return { interceptor: interceptors[0]!, component, faults };
 };
 const changeOf = (verdict: InterceptorVerdict): Partial<InterceptedAnswer> => ('deny' in verdict ? {} : verdict);
-/** What an interceptor makes of a call whose answer has these parts. */
+/** The outcome of a call after an interceptor, with these parts of the answer. */
 const ask = async (
   { intercept }: Interceptor,
   { call = CALL, next = async () => result() }: { call?: InterceptedCall; next?: GoOn },

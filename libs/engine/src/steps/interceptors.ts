@@ -251,7 +251,7 @@ function faultOf(
 const sizeOf = ({ output, text, content, metadata }: CallResult): number =>
   Buffer.byteLength(JSON.stringify([output, text, content, metadata]));
 
-/** Throws, or for an attempt returns, the refusal of a call. After an attempt it withholds what the attempts before it gave. */
+/** Throws, or for an attempt returns, the refusal of a call. After an attempt it withholds the results of the attempts before it. */
 function refuse(one: Interceptor, { at }: Stand, call: Call, why: string): CallResult {
   const isLater = at === 'attempt' && call.active.attempts > 0;
   const error = denial(isLater ? 'RESULT_WITHHELD' : 'POLICY_DENIED', one, call, why);
@@ -259,7 +259,7 @@ function refuse(one: Interceptor, { at }: Stand, call: Call, why: string): CallR
   throw error;
 }
 
-/** What remains of a withheld result: that it ran, what it took, and the facts that decide the charge. */
+/** What remains of a withheld result: that it ran, its usage and time, and the facts that decide the charge. */
 function withheld(one: Interceptor, call: Call, why: string, result: CallResult): CallResult {
   const { usage, timing, attempts, replayOf, failure } = result;
   const { message, details } = denial('RESULT_WITHHELD', one, call, why);

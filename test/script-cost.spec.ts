@@ -125,14 +125,6 @@ const CASES: Record<string, Case> = {
       await redis.hset(DECLARATIONS[1]!, '', sizesOf(declared(count)), ...fields(count));
     },
   },
-  'apps/gateway/lua/use-declaration-index.lua': {
-    keys: [...DECLARATIONS, '{fleet}:new'],
-    args: () => ['stale'],
-    others: async (redis, count) => {
-      await redis.hset(DECLARATIONS[0]!, declared(count));
-      await redis.hset(DECLARATIONS[1]!, ...fields(count));
-    },
-  },
   'apps/python-sandbox/lua/count-session.lua': {
     keys: ['{s:acme:}:bytes', '{s:acme:}:ends'],
     args: (run) => [`session${run}`, 10, 60, 1e9],

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 
 /**
  * Key in `_meta` of a tool of the digest of the page that its MCP App shows. The page is a resource of the server of the tool; its digest is

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs, MicroUsd } from './units.js';
 
 /** A person's approval of questions raised by the policy. Valid only for the revision of the tool that the person was shown. */

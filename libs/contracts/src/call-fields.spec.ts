@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CALL_FIELDS, callFieldSchemas, readCallFields, type CallEntry } from './call-fields.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 
 const ENTRIES: CallEntry[] = ['http', 'nats', 'mcp', 'http-batch', 'nats-batch', 'batch-item'];
 const GOOD: Record<string, unknown> = { string: 'x', integer: 5, boolean: true, object: { a: 1 } };

@@ -1,6 +1,6 @@
 import { ToolError } from './errors/tool-error.js';
 import type { CallCaller, CallRequest, CallReuse } from './call.js';
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/base/json';
 import { hasUnsafeCharacters, suggestion } from './text.js';
 import type { EpochMs, Milliseconds } from './units.js';
 

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/base/json';
 import type { EpochMs, MicroUsd, Milliseconds } from './units.js';
 import type { ContextKey, RegisteredTool } from './tool-definition.js';
 import type { Origin, Principal } from './principal.js';

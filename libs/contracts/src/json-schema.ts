@@ -3,7 +3,7 @@
  * it. `text()` describes a string, `record({ id: text(), note: maybe(text()) })` an object of type `{ id: string; note?: string }`,
  * and `Value<typeof schema>` is that type.
  */
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/base/json';
 
 declare const VALUE: unique symbol;
 const NAME = Symbol('name');

@@ -1,5 +1,7 @@
 /** `@toolfleet/contracts/json-text`: JSON texts from outside, as services read them. */
-export { bodyError } from './errors/tool-error.js';
+import type { JsonFault } from '@toolfleet/base/json-text';
+import { ToolError } from './errors/tool-error.js';
+
 export {
   BODY_EXCESS,
   bodyExcess,
@@ -17,3 +19,9 @@ export {
   shapeExcess,
   shapeOfText,
 } from '@toolfleet/base/json-text';
+
+/** The error of a body that was not read. */
+export function bodyError({ fault, message }: JsonFault): ToolError {
+  const isTooLarge = fault === 'nodes' || fault === 'names';
+  return new ToolError(isTooLarge ? 'PAYLOAD_TOO_LARGE' : 'REQUEST_INVALID', { message });
+}

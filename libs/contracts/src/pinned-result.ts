@@ -3,7 +3,7 @@
  * without arguments, and entries of skills. mcp-executor refuses a result with another digest.
  */
 import { hash } from 'node:crypto';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 
 /** Key in `_meta` of a listed prompt of the digest of its messages. */
 export const RESULT_DIGEST = 'io.toolfleet/result-digest';

@@ -1,6 +1,6 @@
 import type { Approval, ApprovalRule, ShownEffect } from './approval.js';
 import type { ErrorCode } from './errors/catalogue.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs } from './units.js';
 
 /** Tool and arguments of a question of a program, to recognise a second run that takes another path. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from './call.js';
-import type { Json } from '@toolfleet/base';
+import type { Json } from '@toolfleet/base/json';
 import { toAttachments, toContentFile, toOutputFile, type ResultFile } from './result-files.js';
 
 const PNG = 'iVBORw0KGgo=';

@@ -1,6 +1,6 @@
 import type { ContentBlock } from './call.js';
 import type { CallBody } from './resources/calls.js';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 
 /** A part of a result as a file. `name` has no folder and is safe as the name of a file; `contentType` has its charset. */
 export interface ResultFile {

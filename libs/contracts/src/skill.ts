@@ -3,7 +3,7 @@
  * file, so that hosts can check files. Files are read as resources.
  */
 import { hash } from 'node:crypto';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 import { toFleetAddress } from './resource-address.js';
 
 /** File of a skill that its address names. */

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type JsonObject } from '@toolfleet/base/json';
 import type { EpochMs } from './units.js';
 import {
   anything,

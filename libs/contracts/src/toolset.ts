@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import { integer, maybe, nullable, orEmpty, record, text, type Schema, type Value } from './json-schema.js';
 import type { PendingApproval } from './resources/sources.js';
 import type { ToolsetSpec, ToolsetSummary } from './resources/toolsets.js';

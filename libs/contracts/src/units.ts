@@ -1,4 +1,4 @@
-export type { EpochMs, Milliseconds } from '@toolfleet/base';
+export type { EpochMs, Milliseconds } from '@toolfleet/base/units';
 
 /** Money as an integer in micro-USD: 1 USD is 1,000,000. */
 export type MicroUsd = number;

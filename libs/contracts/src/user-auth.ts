@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 
 /** How users get the credential that calls of a source's tools act with upstream. */
 export const USER_AUTH_MODES = ['api_key', 'connect', 'exchange', 'id_jag'] as const;

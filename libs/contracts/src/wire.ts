@@ -1,6 +1,6 @@
 import { CATALOGUE, docUrl, isErrorCode } from './errors/catalogue.js';
 import { ToolError, type FailureFacts } from './errors/tool-error.js';
-import { isJsonObject, type JsonObject } from '@toolfleet/base';
+import { isJsonObject, type JsonObject } from '@toolfleet/base/json';
 
 type SnakeKey<S extends string> = S extends `${infer Head}${infer Rest}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Rest>}`

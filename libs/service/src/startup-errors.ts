@@ -60,6 +60,7 @@ const MISTAKES = new Set([
   'EPERM',
   'ENOENT',
   'ENOTDIR',
+  'EEXIST',
   'EISDIR',
   'EROFS',
   'NOAUTH',

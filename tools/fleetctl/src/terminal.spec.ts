@@ -44,7 +44,12 @@ describe('what commands show', () => {
       'keys',
       ['keys', 'list'],
       {
-        'GET /api/v1/keys': [{ id: HOSTILE, client: HOSTILE, tenant_id: HOSTILE, tools: [HOSTILE], roles: [HOSTILE] }],
+        'GET /api/v1/keys': [
+          {
+            ...{ id: HOSTILE, client: HOSTILE, tenant_id: HOSTILE, tools: [HOSTILE], roles: [HOSTILE] },
+            ...{ parent_id: HOSTILE, person: { tenant_id: HOSTILE, user_id: HOSTILE, kind: 'creator' } },
+          },
+        ],
       },
     ],
     [

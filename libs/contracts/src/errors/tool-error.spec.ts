@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import { errorBody } from '../wire.js';
 import { ToolError, toToolError } from './tool-error.js';
 

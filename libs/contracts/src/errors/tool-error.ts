@@ -1,5 +1,5 @@
-import { CodedError, describeCodes, isCodedError, type JsonObject } from '@toolfleet/base';
-import type { JsonFault } from '@toolfleet/base/json-text';
+import { CodedError, describeCodes, isCodedError } from '@toolfleet/base/coded-error';
+import type { JsonObject } from '@toolfleet/base/json';
 import type { RequiredApproval } from '../approval.js';
 import { CATALOGUE, type ErrorCode } from './catalogue.js';
 
@@ -93,10 +93,4 @@ function toText(error: unknown): string {
   } catch {
     return 'a value without a message was thrown';
   }
-}
-
-/** The error of a body that was not read. */
-export function bodyError({ fault, message }: JsonFault): ToolError {
-  const isTooLarge = fault === 'nodes' || fault === 'names';
-  return new ToolError(isTooLarge ? 'PAYLOAD_TOO_LARGE' : 'REQUEST_INVALID', { message });
 }

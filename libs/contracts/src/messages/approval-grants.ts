@@ -1,7 +1,7 @@
 /** Grants: with a yes to one call, people also allow others like it until an instant. */
 import type { ApprovalRule } from '../approval.js';
 import { flag, integer, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs } from '../units.js';
 import { APPROVAL_PERSON, type ApprovalPerson } from './approvals.js';
 

@@ -1,7 +1,7 @@
 import { APPROVAL_STATES, type ApprovalRule, type ApprovalState } from '../approval.js';
 import type { ErrorCode } from '../errors/catalogue.js';
 import { choice, flag, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 200 });

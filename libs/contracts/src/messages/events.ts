@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import { choice, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs } from '../units.js';
 import { EVENT_KINDS, EVENTS, type EventData, type EventKind } from './event-kinds.js';

@@ -12,7 +12,7 @@ import {
 } from '../call.js';
 import { CATALOGUE } from '../errors/catalogue.js';
 import { ToolError } from '../errors/tool-error.js';
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/base/json';
 import {
   choice,
   flag,

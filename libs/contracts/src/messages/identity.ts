@@ -1,6 +1,6 @@
 import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 255 });

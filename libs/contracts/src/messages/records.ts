@@ -13,7 +13,7 @@ import {
 } from '../json-schema.js';
 import type { BodyReading as ShownReading, KeptBody } from '../resources/call-bodies.js';
 import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/finished-calls.js';
-import type { Json } from '@toolfleet/base';
+import type { Json } from '@toolfleet/base/json';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 /** A finished call as gateways send it and the service `records` stores it. Absent members are unknown, or do not apply. */

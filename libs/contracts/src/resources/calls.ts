@@ -1,6 +1,6 @@
 import type { CallProgress } from '../call.js';
 import { callFieldSchemas, type CallFieldsOn } from '../call-fields.js';
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import {
   anything,
   choice,

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors/catalogue.js';
-import type { Json } from '@toolfleet/base';
+import type { Json } from '@toolfleet/base/json';
 import type { Schema } from '../json-schema.js';
 import type { Right } from '../roles.js';
 

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/base/json';
 import {
   choice,
   closed,

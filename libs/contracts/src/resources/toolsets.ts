@@ -1,4 +1,4 @@
-import type { JsonObject } from '@toolfleet/base';
+import type { JsonObject } from '@toolfleet/base/json';
 import {
   choice,
   closed,

@@ -94,7 +94,8 @@ function requireOwn(
   { request: { principal } }: Call,
   { callId, maker, userId }: Extract<KeyedCall, { kind: 'finished' }>,
 ): void {
-  if (ownsCall(principal, { tenantId: principal.tenantId, maker, userId })) return;
+  // A call that was lost before the journal knew its maker has no result to protect.
+  if (maker === undefined || ownsCall(principal, { tenantId: principal.tenantId, maker, userId })) return;
   throw new ToolError('IDEMPOTENCY_MISMATCH', {
     message: 'Another key of this user made the first call with this idempotency key; its result is for that key',
     details: { first_call_id: callId },

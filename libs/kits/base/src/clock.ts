@@ -1,7 +1,4 @@
-/** Duration in milliseconds. Names of such values end in `Ms`. */
-export type Milliseconds = number;
-/** Instant in milliseconds since the Unix epoch. Names of such values end in `At`. */
-export type EpochMs = number;
+import type { EpochMs, Milliseconds } from './units.js';
 
 /** Cancels a timer. Calling it twice, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;

@@ -1,4 +1,4 @@
-export { Clock, onAbort, SystemClock, type CancelTimer, type EpochMs, type Milliseconds } from './clock.js';
+export { Clock, onAbort, SystemClock, type CancelTimer } from './clock.js';
 export {
   CodedError,
   describeCodes,
@@ -8,3 +8,4 @@ export {
   type KitFacts,
 } from './coded-error.js';
 export { isJsonObject, type Json, type JsonObject } from './json.js';
+export type { EpochMs, Milliseconds } from './units.js';

@@ -68,7 +68,9 @@ export function url<O extends Base<string> & { schemes?: readonly string[] }>(op
     // A list of servers is several URLs (`nats://a,nats://b`), or one URL followed by more hosts (`redis+cluster://a,b:7`).
     for (const [index, part] of raw.split(',').entries()) {
       if (index > 0 && HOST.test(part.trim())) continue;
-      const scheme = /^([a-z][a-z0-9+.-]*):\/\/[^\s/?#]+/i.exec(part.trim())?.[1]?.toLowerCase();
+      // Only the address of a file has no host.
+      const [, file, other] = /^(?:(file):\/\/\/\S|([a-z][a-z0-9+.-]*):\/\/[^\s/?#]+)/i.exec(part.trim()) ?? [];
+      const scheme = (file ?? other)?.toLowerCase();
       if (!scheme) throw new FieldFault('is not an absolute URL');
       if (options.schemes && !options.schemes.includes(scheme)) {
         throw new FieldFault(`must start with ${options.schemes.map((one) => `${one}://`).join(' or ')}`);

@@ -137,10 +137,10 @@ describe('calls', () => {
     expect(seen.every(({ path }) => path.includes('tool=calculator') && path.includes('limit=500'))).toBe(true);
     const [head, first, ...second] = (await run(['calls', 'export', '--format', 'csv'])).out.split('\n');
     expect(head).toMatch(
-      /^ended_at,call_id,.*,cost_usd,tokens,body_bytes,transport_outcome,.*,rest_ms,roles,policy_rules$/,
+      /^ended_at,call_id,.*,cost_usd,tokens,body_bytes,transport_outcome,.*,rest_ms,roles,policy_rules,interceptions$/,
     );
     expect(first).toMatch(
-      /^2026-01-31T12:00:00.000Z,c1,.*,Division by zero,.*,0.001,7,,delivered,ok,failed,1,250,0,560,1.4,,$/,
+      /^2026-01-31T12:00:00.000Z,c1,.*,Division by zero,.*,0.001,7,,delivered,ok,failed,1,250,0,560,1.4,,,$/,
     );
     expect(second.join('\n')).toContain(`,'=1+1,`);
     expect(second.join('\n')).toContain(`,"'\t@SUM(A1), ""x""\nnext",`);

@@ -20,7 +20,7 @@ describe('keys and usage', () => {
       last_used_at: null,
     };
     routes.set('GET /api/v1/keys', () => ({ status: 200, body: [key] }));
-    routes.set('POST /api/v1/keys', () => ({ status: 201, body: { ...key, token: 'tf_dev_token' } }));
+    routes.set('POST /api/v1/keys', () => ({ status: 201, body: { ...key, token: 'tf_dev_token', warnings: [] } }));
     routes.set('DELETE /api/v1/keys/k1', () => ({ status: 204 }));
     expect((await run(['keys'])).out).toMatch(/k1\s+ci\s+acme\s+service:ci\s+ann, k0\s+\*\s+-?\s+valid\s+never/);
     expect((await run(['keys', 'create', 'ci', '--tools', 'calc*, web_*', '--expires', '2d', '--admin'])).out).toBe(
@@ -69,7 +69,12 @@ describe('keys and usage', () => {
   });
 
   it.each([
-    ['POST /api/v1/keys', ['keys', 'create', 'ci'], { id: 'k1', client: 'ci', token: 'tf_dev_token' }, 'k1'],
+    [
+      'POST /api/v1/keys',
+      ['keys', 'create', 'ci'],
+      { id: 'k1', client: 'ci', token: 'tf_dev_token', warnings: [] },
+      'k1',
+    ],
     ['POST /api/v1/tenants', ['tenants', 'create', 'acme'], { key: { id: 'k1' }, token: 'tf_dev_token' }, 'k1'],
     [
       'POST /api/v1/webhooks',

@@ -260,8 +260,8 @@ export class TestFleet {
   }
 
   /** One HTTP request; by default with the administrator's key at the first gateway. */
-  ask({ gateway, ...rest }: Ask): Promise<Answer> {
-    return askAt(this.url(gateway), { key: this.adminKey, ...rest });
+  ask({ gateway, key = this.adminKey, ...rest }: Ask): Promise<Answer> {
+    return askAt(this.url(gateway), { key, ...rest });
   }
 
   /** Calls a tool over the native HTTP API. */

@@ -9,7 +9,8 @@ import { ofEach, SERVICE_NAMES, TestFleet, type ServiceName } from '../fleet/tes
 /** What each cannot work without. */
 const NEEDS: Record<'nats' | 'redis', readonly ServiceName[]> = {
   nats: SERVICE_NAMES.filter((name) => name !== 'python-sandbox'),
-  redis: SERVICE_NAMES.filter((name) => name !== 'records' && name !== 'identity'),
+  // The toolset compute is deployed without Redis.
+  redis: SERVICE_NAMES.filter((name) => name !== 'records' && name !== 'identity' && name !== 'builtin-executor'),
 };
 
 let fleet: TestFleet;

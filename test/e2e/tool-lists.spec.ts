@@ -175,12 +175,13 @@ describe('a search', () => {
   };
 
   it('prefers what the tenant called after a similar search, and no other tenant', async () => {
-    const task = 'something about my parcel';
-    const called = 'parcels_getLabel';
+    // Two tools fit nearly alike: what was called decides between them.
+    const task = 'create or cancel';
+    const called = 'parcels_cancelParcel';
     const found = await select(task);
     expect(found).toContain(called);
     expect(found[0]).not.toBe(called);
-    const { body: call } = await fleet.call(called, { parcel_id: 'P-1001' });
+    const { body: call } = await fleet.call(called, { parcel_id: 'P-1003' });
     expect(call).toMatchObject({ success: true });
     const redis = fleet.redis.client();
     await eventually('search and call are kept', async () => {
@@ -193,7 +194,7 @@ describe('a search', () => {
     const later = { gateway: 1 };
     const others = { gateway: 1, key: fleet.keys['globex']! };
     await eventually('it is learned', async () => (await select(task, later))[0] === called);
-    expect((await select('about my parcel', later))[0]).toBe(called);
+    expect((await select('cancel, or create?', later))[0]).toBe(called);
     expect((await select(task, others))[0]).toBe(found[0]);
     expect((await select('the weather', later))[0]).toBe((await select('the weather', others))[0]);
   });

@@ -7,108 +7,28 @@
  *                               BENCH_ONE_PROCESS=1 for all services in one process)
  */
 import { connect, headers as natsHeaders } from 'nats';
-import { fork } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { loadavg } from 'node:os';
 import { Pool } from 'undici';
-import { freePort } from '../../tools/local/child-process.mjs';
 import { startBarePair } from './bare-pair-processes.mjs';
 import { closedLoop, processTree } from './measure.mjs';
+import { ENTRY_POINTS, PATHS, withPaths } from './paths.mjs';
 import { startPeers } from './peers.mjs';
 import { medianWithSpread } from './spread.mjs';
-import { withFleet } from './with-fleet.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1.5);
 const WANTED = new RegExp(process.env.BENCH_PATHS ?? '.');
 const CONNECTIONS = [32, 1];
 const WARM_UP_SECONDS = 3;
-const TOOLS_WITHIN_MS = 30_000;
 /** Calls so far, of all ways: what one of them asked must not be in the cache when another one asks. */
 let calls = 0;
 /** The peer that ratios are taken to. */
 const YARDSTICK = 'mcp-proxy';
 
-/** Tool, executor, and the arguments of the n-th call. */
-const PATHS = {
-  calculator: ['calculator', 'builtin-executor', (n) => ({ expression: `${n} * 2` })],
-  'MCP over HTTP': ['effects_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'MCP over HTTP, trusted and read-only': ['trusted_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'MCP over stdio': ['local_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'OpenAPI GET': ['api_getItem', 'openapi-executor', (n) => ({ id: `${n}` })],
-  'OpenAPI POST': ['api_createItem', 'openapi-executor', (n) => ({ body: { text: `call ${n}` } })],
-  execute_python: ['execute_python', 'python-sandbox', (n) => ({ code: `print(${n})` })],
-  'program with one call': [
-    'run_program',
-    'python-sandbox',
-    (n) => ({ code: 'tools.calculator(expression=inputs[0])["result"]', inputs: [`${n} * 3`] }),
-  ],
-};
-
-/** How a call looks at each entry point, and what its answer contains when it succeeded. */
-const ENTRY_POINTS = {
-  http: {
-    path: (tool) => `/api/v1/tools/${tool}/execute`,
-    body: (_tool, args) => ({ arguments: args }),
-    good: '"success":true',
-  },
-  mcp: {
-    path: () => '/mcp',
-    headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25' },
-    body: (tool, args) => ({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: tool, arguments: args } }),
-    good: '"isError":false',
-  },
-  nats: { body: (tool, args) => ({ name: tool, arguments: args }), good: '"success":true' },
-};
-
 /** @param {string} root of the repository */
-export async function pathsBench(root) {
-  const echo = join(root, 'test/load/echo-upstream.mjs');
-  const port = await freePort();
-  const upstream = fork(echo, ['http', String(port)]);
-  await new Promise((resolve) => upstream.once('message', resolve));
-  const origin = `http://127.0.0.1:${port}`;
-  const dir = mkdtempSync(join(tmpdir(), 'toolfleet-paths-'));
-  const config = join(dir, 'sources.yaml');
-  writeFileSync(config, JSON.stringify(sources(origin, echo)));
-  try {
-    return await withFleet(root, (fleet) => everyPath(root, fleet, upstream.pid), {
-      env: { EGRESS_ALLOWED_ENDPOINTS: origin },
-      config,
-    });
-  } finally {
-    upstream.kill('SIGKILL');
-    rmSync(dir, { recursive: true, force: true });
-  }
-}
-
-/** The same echo server as three sources, and its API. */
-function sources(origin, echo) {
-  const unlimited = { rate_limit: 0 };
-  return {
-    mcp_servers: {
-      effects: { url: `${origin}/mcp`, ...unlimited },
-      trusted: { url: `${origin}/mcp`, trusted: true, ...unlimited },
-      local: { command: process.execPath, args: [echo, 'stdio'], ...unlimited },
-    },
-    openapi_tools: {
-      api: {
-        enabled: true,
-        spec_url: `${origin}/openapi.json`,
-        base_url: origin,
-        category: 'bench',
-        name_prefix: 'api_',
-        auth_type: 'none',
-        ...unlimited,
-      },
-    },
-  };
-}
+export const pathsBench = (root) => withPaths(root, (fleet, upstreamPid) => everyPath(root, fleet, upstreamPid));
 
 async function everyPath(root, fleet, upstreamPid) {
-  await untilListed(fleet);
   const { peers, stop: stopPeers } = await startPeers(root);
   const bare = await startBarePair(root, fleet.nats_url);
   const nats = await connect({ servers: fleet.nats_url });
@@ -216,16 +136,6 @@ function processesOf(fleet, executor, upstream) {
     .filter(({ name }) => ['gateway', 'budget', executor, 'standalone'].includes(name))
     .map(({ name, pid }) => tree(name, pid));
   return Object.assign({ ...fleet.broker_pids, upstream }, ...parts);
-}
-
-async function untilListed({ url, api_key: key }) {
-  const wanted = Object.values(PATHS).map(([tool]) => tool);
-  for (const until = Date.now() + TOOLS_WITHIN_MS; ; await sleep(200)) {
-    const listed = await (await fetch(`${url}/tools/list`, { headers: { authorization: `Bearer ${key}` } })).json();
-    const missing = wanted.filter((name) => !listed.includes(name));
-    if (missing.length === 0) return;
-    if (Date.now() > until) throw new Error(`not listed: ${missing.join(', ')}`);
-  }
 }
 
 /** Medians over the rounds; ratios are of the same round. Prints the load averages before the rounds, and two tables. */

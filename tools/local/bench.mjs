@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { slower } from '../../test/load/against-last-run.mjs';
 import { attacksBench } from '../../test/load/attacks.bench.mjs';
 import { calculatorBench } from '../../test/load/calculator.bench.mjs';
+import { countsBench } from '../../test/load/counts.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
 import { firstCallsBench } from '../../test/load/first-calls.bench.mjs';
@@ -26,6 +27,7 @@ const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const BENCHES = {
   calculator: () => calculatorBench(ROOT),
   paths: () => pathsBench(ROOT),
+  counts: () => countsBench(ROOT),
   leases: () => leasesBench(ROOT),
   mcp: () => mcpBench(ROOT),
   programs: () => programsBench(ROOT),

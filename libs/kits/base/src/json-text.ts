@@ -29,7 +29,12 @@ const UNSCANNED_BYTES = 2 * MAX_BODY_DEPTH;
 /** A different name and its value take at least this, so that a shorter text has not too many. */
 const NAME_BYTES = 6;
 const [QUOTE, BACKSLASH, COMMA, COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = codesOf('"\\,:[]{}');
-const [ZERO, NINE, DOT, LARGE_E, SMALL_E, PLUS, MINUS] = codesOf('09.Ee+-');
+const [ZERO, NINE, LARGE_E, SMALL_E] = codesOf('09Ee');
+/** 1 for each byte that can continue a number. */
+const OF_NUMBER = new Uint8Array(256);
+for (const code of codesOf('0123456789.Ee+-')) OF_NUMBER[code] = 1;
+/** Bytes of a string that are looked at one by one. */
+const SHORT_STRING = 64;
 /** Integers of so many digits are exact. */
 const MAX_EXACT_DIGITS = 15;
 
@@ -64,7 +69,10 @@ function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames = MAX_B
     const byte = json[at];
     if (byte === QUOTE) {
       quote = at;
-      at = closingQuote(json, at);
+      at += 1;
+      // Most strings are short: to look for their end by a search of the buffer would cost more than all else here.
+      for (const near = at + SHORT_STRING; at < near && json[at] !== QUOTE && json[at] !== BACKSLASH;) at += 1;
+      if (json[at] !== QUOTE) at = closingQuote(json, quote);
     } else if (byte === COMMA) nodes += 1;
     else if (byte === COLON) {
       nodes += 1;
@@ -78,7 +86,7 @@ function jsonShape(json: Uint8Array, maxNodes = MAX_BODY_NODES, maxNames = MAX_B
     else if (byte! >= ZERO! && byte! <= NINE!) {
       const start = at;
       let hasExponent = false;
-      while (isOfNumber(json[at + 1])) {
+      while (OF_NUMBER[json[at + 1]!] === 1) {
         at += 1;
         hasExponent ||= json[at] === SMALL_E || json[at] === LARGE_E;
       }
@@ -103,15 +111,6 @@ export function shapeOfText(text: string): JsonShape {
   }
   return jsonShape(Buffer.from(text));
 }
-
-/** Whether a byte can continue a number. */
-const isOfNumber = (byte = 0): boolean =>
-  (byte >= ZERO! && byte <= NINE!) ||
-  byte === DOT ||
-  byte === LARGE_E ||
-  byte === SMALL_E ||
-  byte === PLUS ||
-  byte === MINUS;
 
 /** Which of the limits `MAX_BODY_NODES`, `MAX_BODY_NAMES` and `MAX_BODY_DEPTH` a JSON text exceeds; undefined if none. */
 export function bodyExcess(json: Uint8Array): keyof typeof BODY_EXCESS | undefined {
@@ -147,7 +146,7 @@ export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReadi
   const shape = bytes.length <= UNSCANNED_BYTES ? undefined : jsonShape(bytes);
   const excess = shape && shapeExcess(shape);
   if (!trusted && excess && excess !== 'depth') return { fault: excess, message: BODY_EXCESS[excess] };
-  const start = startsWithMark(bytes) ? BYTE_ORDER_MARK.length : 0;
+  const start = startsWithMark(bytes) ? MARK_BYTES : 0;
   const json = Buffer.from(bytes.buffer, bytes.byteOffset + start, bytes.byteLength - start).toString('utf8');
   let value: Json;
   try {
@@ -170,8 +169,9 @@ export function excessOfPrefix(bytes: Uint8Array): JsonFault | undefined {
   return fault === undefined || fault === 'depth' ? undefined : { fault, message: BODY_EXCESS[fault] };
 }
 
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
-const startsWithMark = (bytes: Uint8Array): boolean => BYTE_ORDER_MARK.every((byte, index) => bytes[index] === byte);
+const MARK_BYTES = 3;
+/** Whether a text begins with a byte order mark. */
+const startsWithMark = (bytes: Uint8Array): boolean => bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 
 /** The same of a text that was scanned. */
 export function shapeExcess({ nodes, names, depth }: JsonShape): keyof typeof BODY_EXCESS | undefined {

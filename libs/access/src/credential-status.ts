@@ -1,5 +1,5 @@
 import { type EpochMs, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
-import type { Clock, CancelTimer } from '@toolfleet/resilience';
+import { AbortSource, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
@@ -109,7 +109,7 @@ export class CredentialWatch {
 
   /** Runs work with a signal that aborts with UNAUTHENTICATED when the credential is revoked or expires. */
   async during<T>(principal: Principal, work: (isValid: AbortSignal) => Promise<T>): Promise<T> {
-    const revoked = new AbortController();
+    const revoked = new AbortSource();
     const stop = this.watch(principal, () => revoked.abort(voidCredential('was revoked or has expired')));
     try {
       return await work(revoked.signal);

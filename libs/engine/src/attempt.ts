@@ -7,7 +7,7 @@ import {
   type ExecutionFailure,
 } from '@toolfleet/contracts';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
-import { TimedOut, type Clock } from '@toolfleet/resilience';
+import { onAbort, TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/bounded-schema';
 import type { Call } from './call.js';
 import type { Next } from './step.js';
@@ -55,16 +55,16 @@ function untilAborted<T>(response: Promise<T>, { signal, plan }: Call, clock: Cl
   return new Promise<T>((resolve, reject) => {
     let cancel = () => {};
     const leave = () => reject(signal.reason);
-    const onAbort = () => {
+    const onStopped = () => {
       if (!(signal.reason instanceof TimedOut)) cancel = clock.after(CANCEL_GRACE_MS, leave);
       else if (plan.bounded) leave();
       else cancel = clock.after(QUEUE_GRACE_MS, leave);
     };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onStopped();
+    const unwatch = onAbort(signal, onStopped);
     const end = () => {
       cancel();
-      signal.removeEventListener('abort', onAbort);
+      unwatch();
     };
     response.then(
       (value) => {

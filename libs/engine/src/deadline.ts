@@ -1,5 +1,5 @@
 import { isToolError, ToolError, type CallResult } from '@toolfleet/contracts';
-import { Deadline, TimedOut, type Clock } from '@toolfleet/resilience';
+import { AbortSource, Deadline, onAbort, TimedOut, type Clock } from '@toolfleet/resilience';
 import type { ActiveCall, TimedCall } from './call.js';
 import { step, type Step } from './step.js';
 import { explainFailure, failed } from './result.js';
@@ -30,19 +30,19 @@ async function withinDeadline(
   const remainingMs = until.remainingMs();
   if (remainingMs <= 0) throw deadlineExceeded();
   const { signal: caller } = active.request;
-  const controller = new AbortController();
-  const { signal } = controller;
+  const source = new AbortSource();
+  const { signal } = source;
   const forced = Promise.withResolvers<CallResult>();
   let cancelForcedEnd = () => {};
   const stop = (reason: unknown, extraMs: number) => {
     if (signal.aborted) return;
-    controller.abort(reason);
+    source.abort(reason);
     cancelForcedEnd = clock.after(extraMs + GRACE_MS, () => forced.reject(reason));
   };
   const onCancelled = () => stop(caller.reason, Math.min(CANCEL_GRACE_MS - GRACE_MS, until.remainingMs()));
   const cancelTimeout = clock.after(remainingMs, () => stop(new TimedOut(remainingMs), 0));
   if (caller.aborted) onCancelled();
-  else caller.addEventListener('abort', onCancelled, { once: true });
+  const leave = onAbort(caller, onCancelled);
   try {
     work(signal, until).then(forced.resolve, forced.reject);
     return await forced.promise;
@@ -52,7 +52,7 @@ async function withinDeadline(
   } finally {
     cancelTimeout();
     cancelForcedEnd();
-    caller.removeEventListener('abort', onCancelled);
+    leave();
   }
 }
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isJsonObject, ToolError, type EpochMs, type Json, type Principal } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { InFlight, type Clock } from '@toolfleet/resilience';
+import { AbortSource, InFlight, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** A JSON-RPC request as its client names it. Request ids are unique within one session of one caller only. */
@@ -37,7 +37,7 @@ const MAX_EARLY = 1_000;
  * same id, neither is cancelled.
  */
 export class CallCancellations {
-  private readonly running = new Map<string, InFlight<AbortController>>();
+  private readonly running = new Map<string, InFlight<AbortSource>>();
   /** Cancellations that arrived before their request, by key, with the time at which they expire. */
   private readonly early = new Map<string, EpochMs>();
   private isListening = false;
@@ -52,7 +52,7 @@ export class CallCancellations {
   track(request: ClientRequest): TrackedCall {
     this.listen();
     const key = toKey(request);
-    const controller = new AbortController();
+    const controller = new AbortSource();
     const calls = this.running.get(key) ?? new InFlight();
     this.running.set(key, calls);
     const remove = calls.add(controller);
@@ -123,6 +123,6 @@ function toKey({ principal, session, id }: ClientRequest): string {
   return hash('sha256', JSON.stringify(parts), 'base64url');
 }
 
-function abort(call: AbortController): void {
+function abort(call: AbortSource): void {
   call.abort(new ToolError('CANCELLED', { message: 'The client cancelled the request' }));
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isJsonObject, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { errorFromBody } from '@toolfleet/contracts/wire';
-import { SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { onAbort, SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
 import { answerChannel, replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
@@ -190,7 +190,7 @@ export class ReplyChannel {
     const giveUpLate = (): void => giveUp(new ToolError('DEADLINE_EXCEEDED', { message: 'No result in time' }));
     const cancelTimer = this.#clock.after(remainingMs, giveUpLate);
     let stopWaitingForCancel: CancelTimer = () => {};
-    const onAbort = (): void => {
+    const onCancelled = (): void => {
       if (options.signal?.reason instanceof TimedOut) return giveUpLate();
       const cancelled = new ToolError('CANCELLED', { cause: options.signal?.reason });
       queue.cancel(jobId).then(
@@ -203,9 +203,9 @@ export class ReplyChannel {
         () => giveUp(cancelled),
       );
     };
-    options.signal?.addEventListener('abort', onAbort, { once: true });
+    const stopWatching = options.signal && onAbort(options.signal, onCancelled);
     const onNoStart = (): void => void this.#withdraw(key, options.startUntil?.reason as ToolError);
-    options.startUntil?.addEventListener('abort', onNoStart, { once: true });
+    const endStart = options.startUntil && onAbort(options.startUntil, onNoStart);
     try {
       const parent = data.traceparent ?? traceparent();
       const job = {
@@ -235,8 +235,8 @@ export class ReplyChannel {
     } finally {
       cancelTimer();
       stopWaitingForCancel();
-      options.signal?.removeEventListener('abort', onAbort);
-      options.startUntil?.removeEventListener('abort', onNoStart);
+      stopWatching?.();
+      endStart?.();
       this.#pending.delete(key);
       reply.catch(() => undefined);
     }

@@ -1,5 +1,5 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import { onAbort, type Clock } from '@toolfleet/base';
+import { AbortSource, onAbort, type Clock } from '@toolfleet/base';
 
 /**
  * The instant by which work must be finished. Anchored once to the monotonic clock, so that a jump of the wall clock
@@ -44,26 +44,19 @@ export class TimedOut extends Error {
   }
 }
 
-/** A controller that follows a parent signal until `release`, so that listeners do not accumulate on long-lived parents. */
-interface LinkedAbort {
-  readonly signal: AbortSignal;
-  abort(reason: unknown): void;
-  release(): void;
+/** Follows a parent signal until `release`, so that listeners do not accumulate on long-lived parents. */
+class LinkedAbort extends AbortSource {
+  readonly release: () => void;
+
+  constructor(parent: AbortSignal) {
+    super();
+    if (parent.aborted) this.abort(parent.reason);
+    this.release = onAbort(parent, () => this.abort(parent.reason));
+  }
 }
 
 /** A signal that is aborted with its parent or by `abort`. */
-export function linkAbort(parent?: AbortSignal): LinkedAbort {
-  const controller = new AbortController();
-  if (!parent) return { signal: controller.signal, abort: (reason) => controller.abort(reason), release: () => {} };
-  const follow = () => controller.abort(parent.reason);
-  if (parent.aborted) follow();
-  else parent.addEventListener('abort', follow, { once: true });
-  return {
-    signal: controller.signal,
-    abort: (reason) => controller.abort(reason),
-    release: () => parent.removeEventListener('abort', follow),
-  };
-}
+export const linkAbort = (parent: AbortSignal): LinkedAbort => new LinkedAbort(parent);
 
 /**
  * Runs `work` with a signal that is aborted after `timeoutMs` (reason: `TimedOut`) or with `parent`. The promise rejects at once, even when
@@ -76,34 +69,18 @@ export async function withTimeout<T>(
   parent: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const link = linkAbort(parent);
-  const cancel = clock.after(timeoutMs, () => link.abort(new TimedOut(timeoutMs)));
+  const source = parent ? linkAbort(parent) : new AbortSource();
+  const { signal } = source;
+  const cancel = clock.after(timeoutMs, () => source.abort(new TimedOut(timeoutMs)));
   try {
-    return await untilAborted(work(link.signal), link.signal);
+    const working = work(signal);
+    return await new Promise<T>((resolve, reject) => {
+      working.then(resolve, reject);
+      if (signal.aborted) reject(signal.reason);
+      else onAbort(signal, () => reject(signal.reason));
+    });
   } finally {
     cancel();
-    link.release();
+    if (source instanceof LinkedAbort) source.release();
   }
-}
-
-/** Settles as `promise` does, or rejects with the signal's reason as soon as that is aborted. */
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    if (signal.aborted) {
-      promise.catch(() => {}); // dropped, but a rejection must not be unhandled
-      reject(signal.reason);
-      return;
-    }
-    const leave = onAbort(signal, () => reject(signal.reason));
-    promise.then(
-      (value) => {
-        leave();
-        resolve(value);
-      },
-      (error: unknown) => {
-        leave();
-        reject(error);
-      },
-    );
-  });
 }

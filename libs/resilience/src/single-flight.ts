@@ -1,3 +1,4 @@
+import { AbortSource, onAbort } from '@toolfleet/base';
 import { InFlightMap } from './in-flight.js';
 
 /** Shared work; its signal is aborted when the last caller has left. */
@@ -5,7 +6,7 @@ type Work<T> = (signal: AbortSignal) => Promise<T>;
 
 interface Flight<T> {
   readonly result: Promise<T>;
-  readonly abort: AbortController;
+  readonly abort: AbortSource;
   waiting: number;
 }
 
@@ -39,7 +40,7 @@ export class SingleFlight<T> {
   }
 
   #start(key: string, work: Work<T>): Flight<T> {
-    const abort = new AbortController();
+    const abort = new AbortSource();
     const flight: Flight<T> = { abort, waiting: 0, result: work(abort.signal) };
     this.#flights.set(key, flight);
     const land = () => {
@@ -61,14 +62,14 @@ export class SingleFlight<T> {
         }
       };
       if (signal.aborted) leave();
-      else signal.addEventListener('abort', leave, { once: true });
+      const end = onAbort(signal, leave);
       flight.result.then(
         (value) => {
-          signal.removeEventListener('abort', leave);
+          end();
           resolve({ value, joined });
         },
         (error: unknown) => {
-          signal.removeEventListener('abort', leave);
+          end();
           reject(error);
         },
       );

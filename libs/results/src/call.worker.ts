@@ -11,7 +11,7 @@ import {
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
-import type { Clock } from '@toolfleet/resilience';
+import { AbortSource, onAbort, type Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
 import { fromQueued, type QueuedRequest } from './async-calls.js';
 import { readParked, type ParkedCalls } from './parked-calls.js';
@@ -181,10 +181,10 @@ function withQueueTime(result: CallResult, queuedMs: number): CallResult {
  * cancellation by the caller.
  */
 function cancellation(signal: AbortSignal): AbortSignal {
-  const cancelled = new AbortController();
+  const cancelled = new AbortSource();
   const follow = () => codeOf(signal) !== 'DEADLINE_EXCEEDED' && cancelled.abort(signal.reason);
   if (signal.aborted) follow();
-  else signal.addEventListener('abort', follow, { once: true });
+  else onAbort(signal, follow);
   return cancelled.signal;
 }
 

@@ -5,7 +5,7 @@ import { isToolError, ToolError, type CallProgress, type EpochMs, type Milliseco
 import type { Schema } from '@toolfleet/contracts/json-schema';
 import type { ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { HEADERS } from '@toolfleet/contracts/subjects';
-import type { Clock } from '@toolfleet/resilience';
+import { AbortSource, type Clock } from '@toolfleet/resilience';
 import { throwError, type Observable } from 'rxjs';
 import { NO_HEADERS, type IncomingHeaders, type IncomingMessage } from './codec.js';
 import type { NatsLink } from './nats-connection.js';
@@ -87,7 +87,7 @@ export class EndpointContext {
   readonly expectsReply: boolean;
   /** Arrival on the monotonic clock. */
   readonly startedAt: number;
-  #controller: AbortController | undefined;
+  #stop: AbortSource | undefined;
   #reason: ToolError | undefined;
   /** null: the caller wants no progress. */
   #reporter: ProgressReporter | null | undefined;
@@ -120,11 +120,11 @@ export class EndpointContext {
 
   /** Aborted at the deadline and when the call is cancelled, with a ToolError as reason. Created at the first access. */
   get signal(): AbortSignal {
-    if (!this.#controller) {
-      this.#controller = new AbortController();
-      if (this.#reason) this.#controller.abort(this.#reason);
+    if (!this.#stop) {
+      this.#stop = new AbortSource();
+      if (this.#reason) this.#stop.abort(this.#reason);
     }
-    return this.#controller.signal;
+    return this.#stop.signal;
   }
 
   /**
@@ -153,7 +153,7 @@ export class EndpointContext {
   abort(reason: ToolError): void {
     if (this.#reason) return;
     this.#reason = reason;
-    this.#controller?.abort(reason);
+    this.#stop?.abort(reason);
   }
 
   get aborted(): boolean {

@@ -8,7 +8,7 @@ import {
 } from '@toolfleet/contracts';
 import { CALL_FIELDS, callRequest, type CallFields } from '@toolfleet/contracts/call-fields';
 import { newCallId } from '@toolfleet/engine';
-import type { Clock } from '@toolfleet/resilience';
+import { AbortSource, type Clock } from '@toolfleet/resilience';
 import { beginTrace } from '@toolfleet/telemetry';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { PROJECT_HEADER, Projects, readUserAgent } from '@toolfleet/access';
@@ -129,13 +129,13 @@ const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
 function disconnectSignal(reply: FastifyReply): AbortSignal {
   const known = signals.get(reply.raw);
   if (known) return known;
-  const controller = new AbortController();
-  signals.set(reply.raw, controller.signal);
+  const source = new AbortSource();
+  signals.set(reply.raw, source.signal);
   reply.raw.once('close', () => {
     if (!reply.raw.writableFinished)
-      controller.abort(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
+      source.abort(new ToolError('CANCELLED', { message: 'The client closed the connection' }));
   });
-  return controller.signal;
+  return source.signal;
 }
 
 function readHeader(http: HttpRequest, name: string): string | undefined {

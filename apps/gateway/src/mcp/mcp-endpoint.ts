@@ -42,6 +42,7 @@ import {
   type FleetMcpServer,
   type McpSession,
 } from '@toolfleet/mcp';
+import { AbortSource, onAbort } from '@toolfleet/resilience';
 import type { Mounted } from '../server/gateway-server.js';
 import { takeOverReply } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
@@ -274,12 +275,12 @@ export class McpEndpoint implements Mounted {
     const { deps } = this;
     const { raw, mcpCaller: principal } = request;
     if (!principal) throw new TypeError('a request reached the MCP endpoint without its caller');
-    const disconnected = new AbortController();
+    const disconnected = new AbortSource();
     out.once('close', () => {
       if (!out.writableFinished) disconnected.abort();
     });
     // A stream with a revoked credential ends with a final chunk, unless its client stopped reading.
-    disconnected.signal.addEventListener('abort', () => out.writableNeedDrain && out.destroy(), { once: true });
+    onAbort(disconnected.signal, () => out.writableNeedDrain && out.destroy());
     if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
       if (refusal) return writeJson(out, CATALOGUE[refusal.code].http, JSON.stringify(errorBody(refusal)));
@@ -297,7 +298,7 @@ export class McpEndpoint implements Mounted {
     const tracked = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id });
     if (!tracked) return this.answer(request, out, principal, { bytes, body, disconnected });
     const onCancel = (): void => disconnected.abort(tracked.signal.reason);
-    tracked.signal.addEventListener('abort', onCancel, { once: true });
+    onAbort(tracked.signal, onCancel);
     if (tracked.signal.aborted) onCancel();
     try {
       await this.answer(request, out, principal, { bytes, body, disconnected });
@@ -311,7 +312,7 @@ export class McpEndpoint implements Mounted {
     request: AdmittedRequest,
     out: ServerResponse,
     principal: Principal,
-    { bytes, body, disconnected }: { bytes: Buffer | undefined; body: Json | undefined; disconnected: AbortController },
+    { bytes, body, disconnected }: { bytes: Buffer | undefined; body: Json | undefined; disconnected: AbortSource },
   ): Promise<void> {
     const { deps } = this;
     const { raw } = request;

@@ -9,7 +9,7 @@ import {
   type JsonObject,
 } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import { TimedOut, withTimeout } from '@toolfleet/resilience';
+import { AbortSource, TimedOut, withTimeout } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/bounded-schema';
 import { withArguments } from '../admit.js';
 import type { Call } from '../call.js';
@@ -98,7 +98,7 @@ async function around(one: Interceptor, stand: Stand, call: Call, inner: Next): 
   const goesOn = Promise.withResolvers<GoingOn>();
   const answer = Promise.withResolvers<InterceptedAnswer>();
   answer.promise.catch(() => {}); // an interceptor need not wait for it
-  const over = new AbortController();
+  const over = new AbortSource();
   let mayGoOn = true;
   const next: GoOn = async ({ arguments: args } = {}) => {
     if (!mayGoOn) throw new Error('next may be called once, and not when the interceptor is late');

@@ -1,3 +1,5 @@
+import { AsyncResource } from 'node:async_hooks';
+import { runApart } from './run-apart.js';
 import type { EpochMs, Milliseconds } from './units.js';
 
 /** Cancels a timer. Calling it twice, or after the timer fired, does nothing. */
@@ -32,8 +34,13 @@ export abstract class Clock {
   }
 }
 
+/** The global one is a getter, and a call reads the clock fifty times. */
+const { performance } = globalThis;
 /** Longest delay Node's timers accept; longer ones fire at once there. */
 const MAX_TIMER_MS = 2_147_483_647;
+/** Timers of at least this delay share those of a wheel, and fire up to one turn of it late. */
+const WHEEL_FROM_MS = 200;
+const TURN_MS = 10;
 
 /** The real clock. */
 export class SystemClock extends Clock {
@@ -46,6 +53,7 @@ export class SystemClock extends Clock {
   }
 
   override after(delayMs: Milliseconds, fire: () => void): CancelTimer {
+    if (delayMs >= WHEEL_FROM_MS && delayMs <= MAX_TIMER_MS) return wheel.add(delayMs, fire);
     // Node keeps a list per duration: with fractions of milliseconds every call would get its own list.
     const timer = setTimeout(fire, Math.ceil(Math.min(Math.max(0, delayMs), MAX_TIMER_MS)));
     timer.unref();
@@ -53,13 +61,75 @@ export class SystemClock extends Clock {
   }
 }
 
-/**
- * Calls `action` once a signal is aborted. @returns a function that ends this
- *
- * Keep that function, not the action (`this.stop = () => …`): V8 allocates a function literal that is assigned to a property in the old
- * generation, where it keeps all that it refers to, often a whole call, through all minor collections.
- */
-export function onAbort(signal: AbortSignal, action: () => void): () => void {
-  signal.addEventListener('abort', action, { once: true });
-  return () => signal.removeEventListener('abort', action);
+/** A timer of the wheel, linked with the others that fire in the same turn. */
+class WheelTimer {
+  previous: WheelTimer = this;
+  next: WheelTimer = this;
+
+  constructor(public fire: (() => void) | undefined) {}
 }
+
+/**
+ * Timers of calls. Nearly all are cancelled long before they fire, and a timer of Node for each costs more than most steps of a call: those
+ * that are due within the same ten milliseconds share one.
+ */
+class TimerWheel {
+  /** The first timer of each ring is its head, which does not fire; a ring without others is removed. By the turn in which it fires. */
+  readonly #rings = new Map<number, WheelTimer>();
+  #nextTurn = Number.POSITIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+  /** Not in the context of the call that happened to set the timer: its trace is not the others'. */
+  readonly #fire = AsyncResource.bind(() => this.#fireDue());
+
+  add(delayMs: Milliseconds, fire: () => void): CancelTimer {
+    const turn = Math.ceil((performance.now() + delayMs) / TURN_MS);
+    let head = this.#rings.get(turn);
+    if (!head) this.#rings.set(turn, (head = new WheelTimer(undefined)));
+    const timer = new WheelTimer(fire);
+    timer.next = head;
+    timer.previous = head.previous;
+    timer.previous.next = head.previous = timer;
+    if (turn < this.#nextTurn) this.#setTimer(turn);
+    return () => {
+      if (!timer.fire) return;
+      const { previous, next } = timer;
+      timer.fire = undefined;
+      // A cancelled timer must not keep the others in memory.
+      timer.previous = timer.next = timer;
+      previous.next = next;
+      next.previous = previous;
+      if (previous === next && !next.fire) this.#rings.delete(turn);
+    };
+  }
+
+  #setTimer(turn: number): void {
+    clearTimeout(this.#timer);
+    this.#nextTurn = turn;
+    this.#timer = setTimeout(this.#fire, Math.max(1, Math.ceil(turn * TURN_MS - performance.now())));
+    this.#timer.unref();
+  }
+
+  #fireDue(): void {
+    const now = performance.now() / TURN_MS;
+    const turns = [...this.#rings.keys()].toSorted((a, b) => a - b);
+    this.#nextTurn = Number.POSITIVE_INFINITY;
+    const next = turns.find((turn) => turn > now);
+    if (next !== undefined) this.#setTimer(next);
+    for (const turn of turns) {
+      if (turn > now) return;
+      const head = this.#rings.get(turn);
+      this.#rings.delete(turn);
+      for (let timer = head?.next; timer?.fire; timer = head?.next) fireTimer(timer);
+    }
+  }
+}
+
+function fireTimer(timer: WheelTimer): void {
+  const { fire, previous, next } = timer;
+  timer.fire = undefined;
+  previous.next = next;
+  next.previous = previous;
+  if (fire) runApart(fire);
+}
+
+const wheel = new TimerWheel();

@@ -1,4 +1,5 @@
-export { Clock, onAbort, SystemClock, type CancelTimer } from './clock.js';
+export { AbortSource, onAbort } from './abort-source.js';
+export { Clock, SystemClock, type CancelTimer } from './clock.js';
 export {
   CodedError,
   describeCodes,

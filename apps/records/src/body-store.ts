@@ -3,13 +3,15 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
 import { openBytes, sealBytes } from '@toolfleet/service';
-import { erase, type Owner } from '@toolfleet/database';
+import { BulkInsert, erase, type Owner } from '@toolfleet/database';
 import { sql, type RawBuilder } from 'kysely';
 import type { BodySeal } from './body-seal.js';
-import type { RecordsDb, RecordsTx } from './tables.js';
+import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
 
 /** The bodies of calls, their keys and who read them, in the database of the calls. */
 export class BodyStore {
+  readonly #bodies = new BulkInsert(BODIES);
+
   constructor(
     private readonly db: RecordsDb,
     /** Absent: no bodies are kept. */
@@ -23,15 +25,18 @@ export class BodyStore {
 
   /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
   async insert(tx: RecordsTx, calls: readonly { call: FinishedCall; position: number }[], now: EpochMs): Promise<void> {
+    if (!this.seal) return;
     const keys = new Map<string, { id: string; key: Buffer }>();
+    const rows = [];
     for (const { call, position } of calls) {
-      if (!call.body || !this.seal) continue;
+      if (!call.body) continue;
       const { tenant_id } = call;
-      const { id: key_id, key } = keys.get(tenant_id) ?? (await this.sealingKey(tx, tenant_id, now));
-      keys.set(tenant_id, { id: key_id, key });
-      const sealed = sealBytes(key, JSON.stringify(call.body), place(tenant_id, position));
-      await tx.insertInto('call_body').values({ position, tenant_id, key_id, sealed }).execute();
+      const known = keys.get(tenant_id) ?? (await this.sealingKey(tx, tenant_id, now));
+      keys.set(tenant_id, known);
+      const sealed = sealBytes(known.key, JSON.stringify(call.body), place(tenant_id, position));
+      rows.push({ position, tenant_id, key_id: known.id, sealed });
     }
+    await this.#bodies.run(tx, rows);
   }
 
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */

@@ -71,7 +71,7 @@ const call_batch = table(
 );
 
 /** Sealed arguments and results, by the position of their call; apart, so that searches of calls do not read them. */
-const call_body = table(
+export const BODIES = table(
   'call_body',
   { position: integer, ...each(text, 'tenant_id', 'key_id'), sealed: bytes },
   { partitionBy: 'position' },
@@ -259,7 +259,7 @@ const TABLES = {
   ...{
     call_record: CALLS,
     call_batch,
-    call_body,
+    call_body: BODIES,
     body_key,
     body_reading,
     call_approval,

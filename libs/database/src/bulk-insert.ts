@@ -30,7 +30,8 @@ export class BulkInsert {
   /** Inserts rows with the members of the table's columns; others are ignored. */
   async run(tx: AnyDb, rows: readonly Readonly<Record<string, unknown>>[]): Promise<void> {
     for (const part of inParts(rows)) {
-      const parameters = part.flatMap((row) => this.#columns.map((column) => row[column]));
+      const parameters: unknown[] = [];
+      for (const row of part) for (const column of this.#columns) parameters.push(row[column]);
       await tx.executeQuery({ ...this.#statement(tx, part.length), parameters });
     }
   }

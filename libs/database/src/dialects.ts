@@ -85,8 +85,18 @@ const SQLITE_READERS: Readonly<Record<string, (value: never) => unknown>> = {
 };
 
 function readingStatement(statement: Database.Statement): SqliteStatement {
-  const sent = (parameters: readonly unknown[]) =>
-    parameters.map((value) => (typeof value === 'boolean' ? Number(value) : (toParameter(value) ?? null)));
+  const sent = (parameters: readonly unknown[]) => {
+    const values: unknown[] = [];
+    // A loop, because an INSERT has thousands of parameters.
+    for (const value of parameters) {
+      if (typeof value === 'number') values.push(value);
+      else if (typeof value === 'boolean') values.push(value ? 1 : 0);
+      else if (value === undefined || value === null) values.push(null);
+      else if (typeof value === 'string' && !value.includes('\0')) values.push(value);
+      else values.push(toParameter(value));
+    }
+    return values;
+  };
   const columns = statement.reader ? statement.columns() : [];
   const readers = Object.fromEntries(
     columns.flatMap(({ name, type }) => {

@@ -18,37 +18,56 @@ interface Member {
  * else, such as announcements and cancellations, goes to the server, so that several such processes work as one fleet.
  */
 export class LocalExchange {
-  readonly #exact = new Map<string, Member[]>();
+  readonly #exact = new Members();
+  /** Subscriptions to `<prefix>.*`, such as an inbox, by their prefix. */
+  readonly #children = new Members();
   #patterns: (Member & Pattern)[] = [];
 
   /** Adds a subscription. @returns ends it */
   join(member: Member): () => void {
     const { subject } = member;
-    if (/[*>]/.test(subject)) {
-      const added = { ...member, ...patternOf(subject) };
-      this.#patterns = [...this.#patterns, added];
-      return () => (this.#patterns = this.#patterns.filter((other) => other !== added));
-    }
-    this.#exact.set(subject, [...(this.#exact.get(subject) ?? []), member]);
-    return () => {
-      const rest = (this.#exact.get(subject) ?? []).filter((other) => other !== member);
-      if (rest.length > 0) this.#exact.set(subject, rest);
-      else this.#exact.delete(subject);
-    };
+    if (!/[*>]/.test(subject)) return this.#exact.add(subject, member);
+    if (/^[^*>]+\.\*$/.test(subject)) return this.#children.add(subject.slice(0, -1), member);
+    const added = { ...member, ...patternOf(subject) };
+    this.#patterns = [...this.#patterns, added];
+    return () => (this.#patterns = this.#patterns.filter((other) => other !== added));
   }
 
   /** The receiver of this process for a message; undefined when it has to go to the server. */
   receiverOf(subject: string, isRequest: boolean): Receiver | undefined {
-    const wild = this.#patterns.filter((pattern) => matches(pattern, subject));
-    const exact = this.#exact.get(subject) ?? [];
-    const members: readonly Member[] = wild.length === 0 ? exact : [...exact, ...wild];
+    let members = this.#exact.of(subject);
+    const children = this.#children.of(subject.slice(0, subject.lastIndexOf('.') + 1));
+    if (children.length > 0) members = members.length === 0 ? children : [...members, ...children];
+    for (const pattern of this.#patterns)
+      if (subject.startsWith(pattern.prefix) && matches(pattern, subject)) members = [...members, pattern];
     const [first] = members;
     // A second group, or a subscriber without one, has to receive its own copy.
-    if (first === undefined || members.some(({ queue }) => queue !== first.queue)) return undefined;
+    if (first === undefined || (members.length > 1 && members.some(({ queue }) => queue !== first.queue)))
+      return undefined;
     if (first.queue === undefined) return isPrivate(subject) ? first.receive : undefined;
     return isRequest ? members[Math.floor(Math.random() * members.length)]?.receive : undefined;
   }
 }
+
+/** Subscriptions by a text. */
+class Members {
+  readonly #members = new Map<string, readonly Member[]>();
+
+  add(key: string, member: Member): () => void {
+    this.#members.set(key, [...this.of(key), member]);
+    return () => {
+      const rest = this.of(key).filter((other) => other !== member);
+      if (rest.length > 0) this.#members.set(key, rest);
+      else this.#members.delete(key);
+    };
+  }
+
+  of(key: string): readonly Member[] {
+    return this.#members.get(key) ?? NONE;
+  }
+}
+
+const NONE: readonly Member[] = [];
 
 /** Addresses with a random name that only their one subscriber and those it asks know. */
 function isPrivate(subject: string): boolean {
@@ -66,9 +85,8 @@ const patternOf = (subject: string): Pattern => ({
   tokens: subject.split('.'),
 });
 
-/** Whether a subject is one of a subscription's, by the wildcards of NATS: `*` is one token, a final `>` one or more. */
-function matches({ prefix, tokens: wanted }: Pattern, subject: string): boolean {
-  if (!subject.startsWith(prefix)) return false;
+/** Whether a subject that begins with the prefix is one of a subscription's, by the wildcards of NATS: `*` is one token, a final `>` one or more. */
+function matches({ tokens: wanted }: Pattern, subject: string): boolean {
   const tokens = subject.split('.');
   const isOpen = wanted.at(-1) === '>';
   if (isOpen ? tokens.length < wanted.length : tokens.length !== wanted.length) return false;

@@ -204,3 +204,36 @@ ask contains "Really?" if { input.tool == "late"; time.now_ns() > 0 }`;
     expect(() => judge(RULES, tool)).toThrow(expect.objectContaining({ fact }));
   });
 });
+
+describe('decisions that are remembered', () => {
+  const decide = (rules: string) => {
+    const clock = new FakeClock();
+    const engine = new RegoPolicy([{ name: 'tools.rego', text: `package tools\n${rules}` }], clock);
+    return { clock, of: (input: Partial<PolicyInput>) => engine.decide({ ...INPUT, ...input }).deny };
+  };
+
+  it('are those of calls with the same facts, whatever their arguments are', () => {
+    const { of } = decide('deny contains "no" if {\n  input.tool == "other"\n  "dev" in input.user.roles\n}');
+    for (const n of [1, 2]) {
+      expect(of({ tool: 'other', arguments: { n } })).toEqual(['no']);
+      expect(of({ tool: 'other', user: { ...INPUT.user, roles: [] }, arguments: { n } })).toEqual([]);
+    }
+  });
+
+  it.each([
+    ['an argument', 'input.arguments.n == 2'],
+    ['the whole input', 'object.get(input, ["arguments", "n"], 0) == 2'],
+    ['an argument that a function reads', 'f(input)\nf(call) if call.arguments.n == 2'],
+  ])('are not those that depend on %s', (_, condition) => {
+    const [first, ...rest] = condition.split('\n');
+    const { of } = decide([`deny contains "no" if ${first}`, ...rest].join('\n'));
+    expect([1, 2, 1, 2].map((n) => of({ arguments: { n } }))).toEqual([[], ['no'], [], ['no']]);
+  });
+
+  it('are not those that depend on the time', () => {
+    const { clock, of } = decide('deny contains "late" if time.now_ns() > 1750000000500000000');
+    expect(of({})).toEqual([]);
+    clock.advance(1_000);
+    expect(of({})).toEqual(['late']);
+  });
+});

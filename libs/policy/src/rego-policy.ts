@@ -46,6 +46,8 @@ const PACKAGE = ['tools'];
  * policy needs dozens. It protects the gateway from rules that take quadratic time in the callers' arguments.
  */
 const MAX_STEPS = 250_000;
+/** Decisions that are remembered. */
+const MAX_DECIDED = 5_000;
 /** Places of rules that a decision names. */
 const MAX_PLACES = 10;
 
@@ -58,6 +60,8 @@ export class RegoPolicy extends PolicyEngine {
   private readonly deny: Node;
   /** Undefined if the policy has no `ask` rule. */
   private readonly ask: Node | undefined;
+  /** By the facts of a call without its arguments; null: the decision depends on the arguments or the time. */
+  readonly #decided = new Map<string, PolicyDecision | null>();
 
   /** @throws RegoError with file, line and column for invalid or unsupported Rego, and when there is no `deny` rule */
   constructor(
@@ -85,9 +89,37 @@ export class RegoPolicy extends PolicyEngine {
       .digest('hex');
   }
 
-  /** Never throws. If the evaluation fails, the call is denied with the reason. */
+  /**
+   * Never throws. If the evaluation fails, the call is denied with the reason. A decision that read neither arguments nor the time is the
+   * same for every call with the other facts.
+   */
   override decide(input: PolicyInput): PolicyDecision {
-    return this.#decide(input, new DecisionRun(() => this.clock.now()), (node, evaluation, added) =>
+    const facts = JSON.stringify({ ...input, arguments: undefined });
+    const known = this.#decided.get(facts);
+    if (known) return known;
+    if (known === null) return this.#evaluate(input, () => this.clock.now());
+    let isOfCall = false;
+    const now = (): number => {
+      isOfCall = true;
+      return this.clock.now();
+    };
+    const decision = this.#evaluate(
+      {
+        ...input,
+        get arguments() {
+          isOfCall = true;
+          return input.arguments;
+        },
+      },
+      now,
+    );
+    if (this.#decided.size >= MAX_DECIDED) this.#decided.clear();
+    this.#decided.set(facts, isOfCall ? null : decision);
+    return decision;
+  }
+
+  #evaluate(input: PolicyInput, nowMs: () => number): PolicyDecision {
+    return this.#decide(input, new DecisionRun(nowMs), (node, evaluation, added) =>
       toMembers(this.program.members(node, evaluation, { added }) ?? evaluation.evaluate(node)),
     );
   }

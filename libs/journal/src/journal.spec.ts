@@ -122,6 +122,28 @@ test('a call that is withdrawn and tries again does not begin next to one that t
   }
 });
 
+test('claims of one turn are one script, and one that fails does not fail those before and after it', async () => {
+  await server.flush();
+  const redis = server.client();
+  const journal = new RedisJournal(redis, clock);
+  const scripts = async () => {
+    const runs = [...(await redis.info('commandstats')).matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
+    return runs.reduce((sum, [, calls]) => sum + Number(calls), 0);
+  };
+  const entry = { tenantId: 'acme', tool: 't', remainingMs: 60_000, deadlineAt: clock.now() + 60_000 };
+  const claim = (callId: string) => journal.claim(callId, 1, 1, entry);
+  await redis.set('{c:not-a-record}', 'x');
+  const before = await scripts();
+  const claims = await Promise.allSettled(['a', 'b', 'not-a-record', 'b', 'c'].map(claim));
+  expect(await scripts()).toBe(before + 1);
+  const refused = {
+    status: 'rejected',
+    reason: expect.objectContaining({ message: expect.stringMatching(/WRONGTYPE/) }),
+  };
+  const granted = (value: boolean) => ({ status: 'fulfilled', value });
+  expect(claims).toEqual([granted(true), granted(true), refused, granted(false), granted(true)]);
+});
+
 test('every Redis key expires and each script uses one slot', async () => {
   await server.flush();
   const redis = server.client();

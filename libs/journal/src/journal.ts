@@ -156,7 +156,7 @@ export const GRACE_MS: Milliseconds = 5_000;
 const MAX_RETRY_AFTER_MS = 2_000;
 
 /** True for the states in which `finish` may store an outcome. */
-export function mayFinish(state: string | null | undefined): boolean {
+export function mayFinish(state: unknown): boolean {
   return state === 'accepted' || state === 'claimed' || state === 'outcome_unknown';
 }
 

@@ -18,7 +18,20 @@ import {
   type KeyHolders,
 } from './journal.js';
 import { MIN_KEPT_BYTES, omitPayload, readLargeResult, type KeptResults, type LargeResults } from './kept-results.js';
-import { ABANDON, ACCEPT, AWAIT_INPUT, BUMP, CLAIM, FINISH, FREE_KEY, READ, TAKE_KEY, WITHDRAW } from './scripts.js';
+import { ScriptBatch } from './script-batch.js';
+import {
+  ABANDON,
+  ACCEPT,
+  AWAIT_INPUT,
+  BUMP,
+  CLAIM,
+  FINISH,
+  FREE_KEY,
+  READ,
+  STATE,
+  TAKE_KEY,
+  WITHDRAW,
+} from './scripts.js';
 
 type JournalRedis = Redis | Cluster;
 type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
@@ -27,15 +40,19 @@ type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
 const MAX_KEY_ROUNDS = 4;
 
 /**
- * The journal in Redis with an append-only file and `noeviction`. Each move is one script on one key. A call and its
+ * The journal in Redis with an append-only file and `noeviction`. Each move is one script on one key, and the moves that every call makes
+ * run together with those of the same turn. A call and its
  * idempotency key are in different slots, so that every script runs on Redis Cluster. The key is taken before the call is entered:
  * a process that dies in between leaves a key that stays `running` until deadline + grace.
  */
 export class RedisJournal extends Journal {
   readonly #scripts: Record<
-    'abandon' | 'accept' | 'awaitInput' | 'claim' | 'bump' | 'finish' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
+    'abandon' | 'accept' | 'awaitInput' | 'bump' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
     Script
   >;
+  readonly #claims: ScriptBatch;
+  readonly #outcomes: ScriptBatch;
+  readonly #states: ScriptBatch;
 
   /**
    * @param results counts stored outcomes against the quota of their tenant
@@ -51,13 +68,14 @@ export class RedisJournal extends Journal {
     private readonly holders?: KeyHolders,
   ) {
     super();
+    this.#claims = new ScriptBatch(redis, 'journalClaim', CLAIM);
+    this.#outcomes = new ScriptBatch(redis, 'journalFinish', FINISH);
+    this.#states = new ScriptBatch(redis, 'journalState', STATE);
     this.#scripts = {
       abandon: defineScript(redis, 'journalAbandon', ABANDON),
       accept: defineScript(redis, 'journalAccept', ACCEPT),
       awaitInput: defineScript(redis, 'journalAwaitInput', AWAIT_INPUT),
-      claim: defineScript(redis, 'journalClaim', CLAIM),
       bump: defineScript(redis, 'journalBump', BUMP),
-      finish: defineScript(redis, 'journalFinish', FINISH),
       withdraw: defineScript(redis, 'journalWithdraw', WITHDRAW),
       read: defineScript(redis, 'journalRead', READ),
       takeKey: defineScript(redis, 'journalTakeKey', TAKE_KEY),
@@ -94,7 +112,7 @@ export class RedisJournal extends Journal {
 
   override async claim(callId: string, fence: number, attempt = 1, entry?: JournalEntry): Promise<boolean> {
     const first = entry ? [Math.ceil(entry.deadlineAt), ...this.#entry(entry)] : [];
-    return (await this.#scripts.claim(callKey(callId), fence, attempt, ...first)) === 1;
+    return (await this.#claims.run(callKey(callId), fence, attempt, ...first)) === 1;
   }
 
   override async bump(callId: string, entry?: JournalEntry): Promise<{ fence: number } | { refused: CallState }> {
@@ -112,14 +130,13 @@ export class RedisJournal extends Journal {
     const state = unknown ? 'outcome_unknown' : outcome.ok ? 'succeeded' : 'failed';
     const { text, object } = await this.#serialize(callId, outcome);
     const first = this.#entry(entry);
-    const isStored = (await this.#scripts.finish(callKey(callId), fence, state, text, object ?? '', ...first)) === 1;
+    const isStored = (await this.#outcomes.run(callKey(callId), fence, state, text, object ?? '', ...first)) === 1;
     if (!isStored && object) await this.large?.delete(object);
     return isStored;
   }
 
-  /** Plain commands of one turn share a write to the socket: a script per call would take Redis three times as long. */
   override async unfinished(callIds: readonly string[]): Promise<ReadonlySet<string>> {
-    const states = await Promise.all(callIds.map((callId) => this.redis.hget(callKey(callId), 'state')));
+    const states = await Promise.all(callIds.map((callId) => this.#states.run(callKey(callId))));
     return new Set(callIds.filter((_, index) => mayFinish(states[index])));
   }
 

@@ -12,4 +12,6 @@ export const FINISH = PRELUDE + readFileSync(new URL('../lua/finish.lua', import
 export const TAKE_KEY = readFileSync(new URL('../lua/take-key.lua', import.meta.url), 'utf8');
 export const FREE_KEY = readFileSync(new URL('../lua/free-key.lua', import.meta.url), 'utf8');
 export const READ = PRELUDE + readFileSync(new URL('../lua/read.lua', import.meta.url), 'utf8');
+export const STATE = readFileSync(new URL('../lua/state.lua', import.meta.url), 'utf8');
+export const BATCH = readFileSync(new URL('../lua/batch.lua', import.meta.url), 'utf8');
 export const WITHDRAW = PRELUDE + readFileSync(new URL('../lua/withdraw.lua', import.meta.url), 'utf8');

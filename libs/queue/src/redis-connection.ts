@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { TLSSocket } from 'node:tls';
 import { isDevelopment } from '@toolfleet/contracts';
+import { SystemClock } from '@toolfleet/resilience';
 import { Cluster, Redis, SentinelConnector, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 
@@ -106,10 +107,11 @@ export function connectRedis(url: string, options: RedisConnectOptions): Redis {
  * Sends all commands of one turn of the event loop in one write. Pipelines of ioredis (`enableAutoPipelining`) cost twice as much per
  * command, and keep the commands of a turn until the pipeline before them is answered.
  */
-function writeOncePerTurn(client: Redis): Redis {
+function writeOncePerTurn(client: Redis, timeoutMs: number | undefined): Redis {
   const send = client.sendCommand.bind(client);
   let held: Redis['stream'] | undefined;
   client.sendCommand = (command, stream) => {
+    if (timeoutMs !== undefined) endInTime(command, timeoutMs);
     const socket = client.stream as Redis['stream'] | undefined;
     if (socket && socket !== held) {
       held = socket;
@@ -124,8 +126,18 @@ function writeOncePerTurn(client: Redis): Redis {
   return client;
 }
 
+const CLOCK = new SystemClock();
+
+/** As `commandTimeout` of ioredis, without a timer of Node for each command. */
+function endInTime(command: Parameters<Redis['sendCommand']>[0], timeoutMs: number): void {
+  const cancel = CLOCK.after(timeoutMs, () => command.reject(new Error('Command timed out')));
+  command.promise.then(cancel, cancel);
+}
+
 function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConnectOptions): Redis {
-  if (address.kind === 'single') return writeOncePerTurn(new Redis({ ...base, ...address.nodes[0] }));
+  const { role = 'commands', commandTimeoutMs = COMMAND_TIMEOUT_MS } = options;
+  const timeoutMs = role === 'commands' ? commandTimeoutMs : undefined;
+  if (address.kind === 'single') return writeOncePerTurn(new Redis({ ...base, ...address.nodes[0] }), timeoutMs);
   if (address.kind === 'sentinel') {
     const client = new Redis({
       ...base,
@@ -139,7 +151,7 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
       Connector: FailoverConnector,
       failoverDetector: true,
     });
-    return writeOncePerTurn(client);
+    return writeOncePerTurn(client, timeoutMs);
   }
   const cluster = new Cluster(address.nodes, {
     redisOptions: base,
@@ -147,7 +159,7 @@ function clientFor(address: RedisAddress, base: RedisOptions, options: RedisConn
     enableOfflineQueue: base.enableOfflineQueue ?? true,
     clusterRetryStrategy: reconnectDelay,
   });
-  cluster.on('+node', writeOncePerTurn);
+  cluster.on('+node', (node: Redis) => writeOncePerTurn(node, timeoutMs));
   return cluster as unknown as Redis;
 }
 
@@ -298,7 +310,6 @@ function connectionOptions(address: RedisAddress, options: RedisConnectOptions):
     reconnectOnError: afterDemotion,
     maxRetriesPerRequest: isCommands && !options.resend ? 1 : null,
     enableOfflineQueue: !isCommands,
-    commandTimeout: isCommands ? (options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS) : undefined,
     username: options.username ?? (address.username || undefined),
     password: password || undefined,
     db: address.db,

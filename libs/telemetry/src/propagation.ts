@@ -29,13 +29,15 @@ const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 /** Longer lists may be dropped (section 3.3.1.5). */
 const MAX_TRACESTATE = 512;
 
-let hasManager = false;
+/** Asked directly: the way to it through the API of OpenTelemetry takes as many steps as all else of a look-up. */
+let manager: AsyncLocalStorageContextManager | undefined;
 
 /** Propagates contexts through asynchronous code; installed with the first trace. */
-export function followContexts(): void {
-  if (hasManager) return;
-  hasManager = true;
-  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+export function followContexts(): AsyncLocalStorageContextManager {
+  if (manager) return manager;
+  manager = new AsyncLocalStorageContextManager().enable();
+  context.setGlobalContextManager(manager);
+  return manager;
 }
 
 /** The caller's span, or undefined when the headers carry none or a malformed one. */
@@ -99,7 +101,7 @@ export const isSampled = ({ traceFlags }: SpanContext): boolean => (traceFlags &
 
 /** The span that is active here: of this process, or the one a caller or `unrecordedTrace` named. */
 export function activeTrace(): SpanContext | undefined {
-  return hasManager ? trace.getSpanContext(context.active()) : undefined;
+  return manager && trace.getSpanContext(manager.active());
 }
 
 /** The active trace as headers for the next hop; undefined when there is none. */

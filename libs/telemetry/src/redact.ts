@@ -104,18 +104,31 @@ class SecretForms {
   redact(text: string): string | undefined {
     const last = text.length - MIN_SECRET_LENGTH;
     if (last < 0 || this.#byHash.size === 0) return undefined;
+    const isKnown = this.#isKnown;
     let redacted: string | undefined;
     let done = 0;
-    for (let at = 0, hash = hashOf(text, 0); at <= last; hash = nextHash(text, (at += 1), hash)) {
-      if (this.#isKnown[slotOf(hash)] === 0) continue;
-      const form = this.#byHash.get(hash)?.find((one) => text.startsWith(one, at));
-      if (form === undefined) continue;
-      redacted = (redacted ?? '') + text.slice(done, at) + REDACTED;
-      done = at + form.length;
-      at = done - 1;
-      hash = at <= last ? hashOf(text, at) : 0;
+    let hash = hashOf(text, 0);
+    for (let at = 0; at <= last; at += 1) {
+      // `slotOf` and `hashOf` written out: every character that this process writes passes here.
+      if (isKnown[(hash ^ (hash >>> 16)) & (SLOTS - 1)] === 1) {
+        const form = this.#at(text, at, hash);
+        if (form !== undefined) {
+          redacted = (redacted ?? '') + text.slice(done, at) + REDACTED;
+          done = at + form.length;
+          at = done - 1;
+          hash = done <= last ? hashOf(text, done) : 0;
+          continue;
+        }
+      }
+      // Of the run at the next character; there is none after the last run, and NaN becomes 0.
+      const rest = hash - Math.imul(text.charCodeAt(at), FIRST_FACTOR);
+      hash = (Math.imul(rest, FACTOR) + text.charCodeAt(at + MIN_SECRET_LENGTH)) | 0;
     }
     return redacted === undefined ? undefined : redacted + text.slice(done);
+  }
+
+  #at(text: string, at: number, hash: number): string | undefined {
+    return this.#byHash.get(hash)?.find((form) => text.startsWith(form, at));
   }
 }
 
@@ -124,12 +137,6 @@ function hashOf(text: string, from: number): number {
   for (let at = from; at < from + MIN_SECRET_LENGTH; at += 1)
     hash = (Math.imul(hash, FACTOR) + text.charCodeAt(at)) | 0;
   return hash;
-}
-
-/** The hash of the run at `at`, from the hash of the one before it. */
-function nextHash(text: string, at: number, before: number): number {
-  const rest = before - Math.imul(text.charCodeAt(at - 1), FIRST_FACTOR);
-  return (Math.imul(rest, FACTOR) + text.charCodeAt(at + MIN_SECRET_LENGTH - 1)) | 0;
 }
 
 const registered = new SecretForms();
@@ -174,12 +181,23 @@ function redactedRecord(record: Record<string, unknown>, depth: number): Record<
   let copy: Record<string, unknown> | undefined;
   for (const key in record) {
     const value = record[key];
-    const isHidden =
-      secretName(key) === 'secret' && typeof value !== 'boolean' && !(typeof value === 'string' && ORIGIN.test(value));
-    const shown = isHidden ? REDACTED : redactedField(value, depth);
+    // Most fields are texts and numbers with one of a few names.
+    if (harmless.has(key) && typeof value !== 'object') continue;
+    const shown = namesSecret(key, value) ? REDACTED : redactedField(value, depth);
     if (shown !== value) (copy ??= { ...record })[key] = shown;
   }
   return copy ?? record;
+}
+
+/** Names of fields that are not secret. */
+const harmless = new Set<string>();
+const MAX_HARMLESS = 500;
+
+function namesSecret(name: string, value: unknown): boolean {
+  if (secretName(name) === 'secret')
+    return typeof value !== 'boolean' && !(typeof value === 'string' && ORIGIN.test(value));
+  if (harmless.size < MAX_HARMLESS) harmless.add(name);
+  return false;
 }
 
 function redactedField(value: unknown, depth: number): unknown {

@@ -11,6 +11,7 @@ import {
 import { ATTR } from './conventions.js';
 import { redact } from './redact.js';
 import {
+  activeTrace,
   followContexts,
   isSampled,
   NO_CONTEXT,
@@ -123,16 +124,19 @@ function follow<T>(
   linked?: SpanContext,
 ): T {
   if (!caller) return work(undefined);
-  followContexts();
+  const contexts = followContexts();
   const parent = remoteContext(caller);
-  if (!tracer || !isSampled(caller)) return context.with(parent, () => work(undefined));
+  if (!tracer || !isSampled(caller)) return contexts.with(parent, work, undefined, undefined);
   const links = linked && [{ context: linked }];
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, links }, parent);
   return endWith(span, () => context.with(trace.setSpan(parent, span), () => work(span)));
 }
 
 /** True inside a recorded span; steps of other calls get no span. */
-const isRecording = (): boolean => trace.getActiveSpan()?.isRecording() === true;
+const isRecording = (): boolean => {
+  const active = activeTrace();
+  return active !== undefined && isSampled(active) && trace.getActiveSpan()?.isRecording() === true;
+};
 
 /**
  * A request to a server outside the fleet, as a step of the active trace. `send` gets the headers that propagate the trace; none without a

@@ -77,11 +77,16 @@ function admits(access: Access | undefined, principal: Principal): true {
   return true;
 }
 
+const accesses = new WeakMap<object, Access | undefined>();
+
 /** The decorator of the handler takes precedence over its controller's. */
 function readAccess(context: ExecutionContext): Access | undefined {
-  return (Reflect.getMetadata(ACCESS, context.getHandler()) ?? Reflect.getMetadata(ACCESS, context.getClass())) as
-    | Access
-    | undefined;
+  const handler = context.getHandler();
+  if (!accesses.has(handler)) {
+    const own: unknown = Reflect.getMetadata(ACCESS, handler) ?? Reflect.getMetadata(ACCESS, context.getClass());
+    accesses.set(handler, own as Access | undefined);
+  }
+  return accesses.get(handler);
 }
 
 /**

@@ -316,7 +316,8 @@ export function toCallResult(response: ExecResponse, executeMs: Milliseconds): C
 
 function toOwnMetadata(metadata: JsonObject | undefined): JsonObject {
   if (!metadata) return {};
-  if (!ENGINE_METADATA.some((name) => Object.hasOwn(metadata, name))) return metadata;
+  // Tools have few names or none, and the engine has many.
+  if (!Object.keys(metadata).some((name) => ENGINE_METADATA.includes(name))) return metadata;
   return Object.fromEntries(Object.entries(metadata).filter(([name]) => !ENGINE_METADATA.includes(name)));
 }
 

@@ -141,6 +141,41 @@ export function endpointOrigin(raw: string): string {
  * @throws CodedError EGRESS_REFUSED
  */
 export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'url'): GuardedUrl {
+  const parsed = parsedUrls.get(raw) ?? parseHttpUrl(raw, layer);
+  const { origin, host, port, protocol, isAddress } = parsed;
+  const exempt = policy.allowedEndpoints.has(origin);
+  const guarded: GuardedUrl = { origin, host, port, protocol, target: parsed.target, exempt, href: parsed.href };
+  if (guarded.exempt) return guarded;
+
+  const allowed = policy.allowlist.find(host);
+  const scheme = protocol.slice(0, -1);
+  const isInternal = !host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix));
+  const canBeListed = policy.allowlistKey !== undefined && !isAddress && !isInternal;
+  const toList = (entry: string) => (canBeListed ? `${entry} to ${policy.allowlistKey}` : undefined);
+  if (!policy.schemes.includes(scheme) && !(scheme === 'http' && allowed?.plainHttp)) {
+    throw refusal(layer, 'scheme', host, toList(`http://${host}`));
+  }
+  if (!policy.ports.includes(port) && !allowed?.ports.has(port))
+    throw refusal(layer, 'port', host, toList(`${host}:${port}`));
+  if (isAddress) throw refusal(layer, 'ip_literal', host);
+  if (!allowed) throw refusal(layer, 'not_allowlisted', host, toList(host));
+  if (isInternal) throw refusal(layer, 'internal_name', host);
+  return guarded;
+}
+
+/** The parts of a URL, as written in it. */
+interface ParsedUrl extends Omit<GuardedUrl, 'exempt'> {
+  /** The host is an IP address. */
+  isAddress: boolean;
+}
+
+/** URLs that were parsed: calls of a source send theirs again and again. */
+const parsedUrls = new Map<string, ParsedUrl>();
+const MAX_PARSED = 500;
+const MAX_PARSED_CHARS = 200;
+
+/** @throws CodedError EGRESS_REFUSED for a text that is not an absolute HTTP URL, or has a user */
+function parseHttpUrl(raw: string, layer: EgressLayer): ParsedUrl {
   if (FORBIDDEN_CHARACTERS.test(raw)) throw refusal(layer, 'characters');
   if (!ABSOLUTE_HTTP.test(raw)) throw refusal(layer, OTHER_SCHEME.test(raw) ? 'scheme' : 'malformed');
 
@@ -157,33 +192,15 @@ export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'u
   if (host === '') throw refusal(layer, 'malformed');
   const protocol = url.protocol === 'https:' ? 'https:' : 'http:';
   const port = url.port === '' ? (protocol === 'https:' ? 443 : 80) : Number(url.port);
-  const bracketed = isIP(host) === 6 ? `[${host}]` : host;
+  const family = isIP(host);
+  const bracketed = family === 6 ? `[${host}]` : host;
   const origin = `${protocol}//${bracketed}${url.port === '' ? '' : `:${url.port}`}`;
-  const guarded: GuardedUrl = {
-    origin,
-    host,
-    port,
-    protocol,
-    target: `${url.pathname}${url.search}`,
-    exempt: policy.allowedEndpoints.has(origin),
-    href: `${origin}${url.pathname}${url.search}`,
-  };
-  if (guarded.exempt) return guarded;
-
-  const allowed = policy.allowlist.find(host);
-  const scheme = protocol.slice(0, -1);
-  const isInternal = !host.includes('.') || INTERNAL_SUFFIXES.some((suffix) => host.endsWith(suffix));
-  const canBeListed = policy.allowlistKey !== undefined && isIP(host) === 0 && !isInternal;
-  const toList = (entry: string) => (canBeListed ? `${entry} to ${policy.allowlistKey}` : undefined);
-  if (!policy.schemes.includes(scheme) && !(scheme === 'http' && allowed?.plainHttp)) {
-    throw refusal(layer, 'scheme', host, toList(`http://${host}`));
-  }
-  if (!policy.ports.includes(port) && !allowed?.ports.has(port))
-    throw refusal(layer, 'port', host, toList(`${host}:${port}`));
-  if (isIP(host) !== 0) throw refusal(layer, 'ip_literal', host);
-  if (!allowed) throw refusal(layer, 'not_allowlisted', host, toList(host));
-  if (isInternal) throw refusal(layer, 'internal_name', host);
-  return guarded;
+  const target = `${url.pathname}${url.search}`;
+  const parsed = { origin, host, port, protocol, target, href: `${origin}${target}`, isAddress: family !== 0 } as const;
+  if (raw.length > MAX_PARSED_CHARS) return parsed;
+  if (parsedUrls.size >= MAX_PARSED) parsedUrls.clear();
+  parsedUrls.set(raw, parsed);
+  return parsed;
 }
 
 /** Host without brackets and without one trailing dot (`a.b.` equals `a.b`); '' for an invalid one such as `a.b..`. */

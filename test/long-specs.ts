@@ -11,6 +11,7 @@ export const LONG_SPECS = [
   'test/observability/outages.spec.ts',
   'test/e2e/programs.spec.ts',
   'test/e2e/images.spec.ts',
+  'test/e2e/call-counts.spec.ts',
   'test/e2e/operator-views.spec.ts',
   'test/abuse/programs.spec.ts',
   'test/failure/python-sandbox.spec.ts',

@@ -26,7 +26,7 @@ async function countPaths(): Promise<Counted[]> {
   }
 }
 
-// The count does not depend on the load of the machine. A change that adds work to each call raises its ceiling, and says why.
+// The count hardly depends on the load of the machine. A change that adds work to each call raises its ceiling, and says why.
 test('calls run no more functions than their ceilings allow', async () => {
   const rows = await countPaths();
   expect(rows.map(({ path }) => path)).toContain('MCP over HTTP, mcp');

@@ -1,5 +1,5 @@
 /**
- * Function invocations per call, by layer and package, of all processes of a fleet. V8's precise coverage counts them: to within 1 % the
+ * Function invocations per call, by layer and package, of all processes of a fleet. V8's precise coverage counts them: to within 5 % the
  * same on a busy and on a quiet machine, in one process and in processes. Worker threads are counted apart.
  */
 import { Redis } from 'ioredis';

@@ -18,7 +18,7 @@ import {
   type KeyHolders,
 } from './journal.js';
 import { MIN_KEPT_BYTES, omitPayload, readLargeResult, type KeptResults, type LargeResults } from './kept-results.js';
-import { ScriptBatch } from './script-batch.js';
+import { ScriptBatch } from './redis-script-batch.js';
 import {
   ABANDON,
   ACCEPT,

@@ -201,7 +201,7 @@ export class CallStore {
         break;
       }
     }
-    return { ...sums.ended(), ...(since !== undefined && { since }) };
+    return { ...sums.ended(), since };
   }
 
   /** Facts of all matching calls, stretch by stretch from the newest, until there are many rows or `isOver`. */

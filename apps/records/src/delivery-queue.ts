@@ -100,7 +100,7 @@ export class DeliveryQueue {
           .updateTable('webhook_delivery')
           .set({
             state,
-            ...(nextAt !== undefined && { next_at: nextAt }),
+            next_at: nextAt,
             ended_at: state === 'pending' ? null : now,
             status: status ?? null,
             error: error ?? null,

@@ -122,7 +122,7 @@ function pinnedFields(definition: ToolDefinition): Partial<Record<(typeof PINNED
   const { binding, listing } = definition;
   return {
     // Absent without one, so that pins of tools without one stay as they are. Lists of resources change all the time.
-    ...(listing && !isResources(definition) ? { listing } : {}),
+    listing: listing && !isResources(definition) ? listing : undefined,
     // Both names: the one models call and the one the server knows.
     name: [definition.name, remoteName(definition)],
     description: definition.description,

@@ -140,7 +140,7 @@ function requireTools<T extends McpRegisterReply | OpenApiRegisterReply>(
   const message = answer.message.replace(/^(?:Parse|Registration) error: /, '');
   const reason = /^([A-Z]+(?:_[A-Z]+)+): /.exec(message)?.[1];
   const refused = 'refused' in answer && answer.refused?.length ? answer.refused : undefined;
-  throw new ToolError(code, { message, details: { ...(reason && { reason }), ...(refused && { refused }) } });
+  throw new ToolError(code, { message, details: { reason, refused } });
 }
 
 const readName = (body: unknown): string => (isJsonObject(body) && typeof body.name === 'string' ? body.name : '');

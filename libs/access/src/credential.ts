@@ -1,4 +1,4 @@
-import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { DELEGATION_PREFIX } from './signed-tokens.js';
 
 /**
@@ -87,10 +87,10 @@ export function challenge(resourceMetadataUrl?: string): string {
 
 /** The document at `/.well-known/oauth-protected-resource` (RFC 9728 section 2): which issuers' tokens this resource takes. */
 export function protectedResourceMetadata(resource: string, issuers: readonly string[]): JsonObject {
-  return {
+  return jsonObject({
     resource,
     resource_name: REALM,
     bearer_methods_supported: ['header'],
-    ...(issuers.length === 0 ? {} : { authorization_servers: [...issuers] }),
-  };
+    authorization_servers: issuers.length === 0 ? undefined : [...issuers],
+  });
 }

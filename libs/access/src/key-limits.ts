@@ -144,7 +144,7 @@ function keyLimitError(tier: Tier, allowance: KeyAllowance, batch?: number): Too
   const exceeded = `Rate limit exceeded: ${tier[window]} requests per ${window}`;
   return new ToolError('RATE_LIMITED', {
     message: batch === undefined ? exceeded : `${exceeded}; this batch has ${batch} calls, so send smaller ones`,
-    details: { window, limit: tier[window], ...(batch === undefined ? {} : { calls: batch }) },
+    details: { window, limit: tier[window], calls: batch },
     retryAfterMs: allowance.retryAfterMs ?? 1_000,
   });
 }

@@ -55,7 +55,7 @@ export class ToolInventory {
     return {
       ...shown(hasToolset(caller) ? withAllTools(caller) : caller, tool),
       parameters: isJsonObject(parameters) ? parameters : {},
-      ...(tool.output_schema ? { output_schema: tool.output_schema } : {}),
+      output_schema: tool.output_schema,
       annotations: toolAnnotations(tool),
     };
   }
@@ -76,7 +76,7 @@ function shown(caller: Principal, tool: RegisteredTool): CatalogTool {
     kind: tool.binding.kind,
     shared: tool.tenant === undefined,
     callable: refusal === undefined,
-    ...(refusal ? { not_callable_because: { code: refusal.code, reason: refusal.message } } : {}),
+    not_callable_because: refusal && { code: refusal.code, reason: refusal.message },
   };
 }
 

@@ -87,11 +87,11 @@ export function joinRules(rules: readonly (ApprovalRule | undefined)[]): Approva
   const roles = known.flatMap((rule) => rule.roles ?? []);
   const times = known.flatMap(({ expires_in_s: time }) => (time === undefined ? [] : [time]));
   return {
-    ...(known.length > 0 && known.every(({ parks }) => parks) && { parks: true }),
-    ...(quorum > 1 && { quorum }),
-    ...(roles.length > 0 && { roles }),
-    ...(known.some((rule) => rule.not_requester) && { not_requester: true }),
-    ...(times.length > 0 && { expires_in_s: Math.min(...times) }),
+    parks: (known.length > 0 && known.every(({ parks }) => parks)) || undefined,
+    quorum: quorum > 1 ? quorum : undefined,
+    roles: roles.length > 0 ? roles : undefined,
+    not_requester: known.some((rule) => rule.not_requester) || undefined,
+    expires_in_s: times.length > 0 ? Math.min(...times) : undefined,
   };
 }
 

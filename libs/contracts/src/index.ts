@@ -1,4 +1,4 @@
-export { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
+export { isJsonObject, jsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 export { instantOrNull, parseInstant, toInstant } from './instants.js';
 export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type Milliseconds } from './units.js';
 export {

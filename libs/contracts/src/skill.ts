@@ -3,7 +3,7 @@
  * file, so that hosts can check files. Files are read as resources.
  */
 import { hash } from 'node:crypto';
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
+import { isJsonObject, jsonObject, type Json, type JsonObject } from '@toolfleet/base/json';
 import { toFleetAddress } from './resource-address.js';
 
 /** File of a skill that its address names. */
@@ -14,11 +14,11 @@ export function toFleetSkill(skill: JsonObject, authority: string | undefined): 
   const toFleetFile = (file: Json): Json =>
     isJsonObject(file) ? { ...file, uri: toFleetAddress(String(file['uri']), authority) } : file;
   const { uri, resources } = skill;
-  return {
+  return jsonObject({
     ...skill,
     uri: toFleetAddress(String(uri), authority),
-    ...(Array.isArray(resources) && { resources: resources.map(toFleetFile) }),
-  };
+    resources: Array.isArray(resources) ? resources.map(toFleetFile) : undefined,
+  });
 }
 
 /** Prefix of the addresses of a skill's files, by its address (of its main file). */

@@ -129,7 +129,7 @@ export class NatsUserGrants extends UserGrants {
     const command = `fleetctl connections connect ${source}`;
     return new ToolError('AUTHORIZATION_REQUIRED', {
       message: `${why}. Connect your account: ${url === undefined ? command : `${url} or ${command}`}`,
-      details: { source, ...(url !== undefined && { url }) },
+      details: { source, url },
     });
   }
 

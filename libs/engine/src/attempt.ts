@@ -94,7 +94,7 @@ function toAttemptError(thrown: unknown, { signal, tool, active }: Call): ToolEr
   const isExecutors = active.isUnacknowledged || (isToolError(thrown) && thrown.facts?.blame === 'executor');
   return new ToolError('ATTEMPT_TIMED_OUT', {
     message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,
-    details: { timeout_ms: timeoutMs, ...(isExecutors ? { cause: 'executor' } : {}) },
+    details: { timeout_ms: timeoutMs, cause: isExecutors ? 'executor' : undefined },
     facts: isExecutors ? { blame: 'executor' } : undefined,
   });
 }

@@ -11,6 +11,7 @@ import {
   type CallResult,
   type ExecutionFailure,
   type Failed,
+  jsonObject,
   type JsonObject,
 } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
@@ -121,11 +122,13 @@ function toMetadata(result: CallResult): JsonObject {
 /** The tool's report about a result, and the engine's facts about its origin. */
 export function shownMetadata({ metadata, replaced, replayOf }: CallResult): JsonObject {
   if (!replaced && replayOf === undefined) return metadata;
-  return {
+  return jsonObject({
     ...metadata,
-    ...(replaced && { replaced_code: replaced.code, replaced_error: replaced.message }),
-    ...(replayOf !== undefined && { idempotent_replay: true, replayed_call_id: replayOf }),
-  };
+    replaced_code: replaced?.code,
+    replaced_error: replaced?.message,
+    idempotent_replay: replayOf === undefined ? undefined : true,
+    replayed_call_id: replayOf,
+  });
 }
 
 function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: ExecutionFailure): JsonObject {

@@ -222,7 +222,7 @@ function readEntries(file: FleetFile, section: keyof typeof ENTRY_SECTIONS, entr
     const found = readEntry(file, section, name, body);
     if (found.length === 0) return [];
     const tenant = isJsonObject(body) && typeof body.tenant === 'string' ? body.tenant : undefined;
-    file.refused.push({ section, name, ...(tenant === undefined ? {} : { tenant }), faults: found });
+    file.refused.push({ section, name, tenant, faults: found });
     return found.filter(({ isUnknownKey }) => isUnknownKey);
   });
 }

@@ -176,7 +176,8 @@ export function toAsking(
   const capabilities: JsonObject =
     forms || urls ? { elicitation: { ...(forms && { form: {} }), ...(urls && { url: {} }) } } : {};
   const takes = isModern && takesTasks && features.tasks && tasks !== undefined;
-  const personInput = forms || urls || takes ? { capabilities, ...(takes && { tasks: 'take' as const }) } : undefined;
+  const personInput =
+    forms || urls || takes ? { capabilities, tasks: takes ? ('take' as const) : undefined } : undefined;
   return { approval: { asks: forms, parks: takes }, personInput };
 }
 

@@ -33,13 +33,16 @@ export function readAsked(
     return isQuestion(member) ? readQuestion(member) : { question: shownLine(format(member)) };
   });
   const ask = asked.map(({ question }) => question);
-  if (!asked.some((one) => Object.keys(one).length > 1)) return { ask };
   const rules = asked.map(({ question: _question, roles, grant: _grant, ...rule }) => ({
     ...rule,
-    ...(roles && { roles: [roles] }),
+    roles: roles && [roles],
   }));
+  const isPlain = asked.every(({ question: _question, ...rule }) =>
+    Object.values(rule).every((one) => one === undefined),
+  );
+  if (isPlain) return { ask };
   const grant = joinOffers(asked.map((one) => one.grant));
-  return { ask, approval: { ...joinRules(rules), ...(grant && { grant }) } };
+  return { ask, approval: { ...joinRules(rules), grant } };
 }
 
 /** What all rules offer: all of their texts, the shortest time, the arguments that may differ by each of them. */
@@ -52,7 +55,7 @@ function joinOffers(offers: readonly (GrantOffer | undefined)[]): GrantOffer | u
     for: [...new Set(all.flatMap((offer) => offer.for))].toSorted(),
     max_s: Math.min(...all.map((offer) => offer.max_s)),
     fields: first.fields.filter((field) => all.every((offer) => offer.fields.includes(field))),
-    ...(uses.length > 0 && { max_uses: Math.min(...uses) }),
+    max_uses: uses.length > 0 ? Math.min(...uses) : undefined,
   };
 }
 
@@ -78,12 +81,12 @@ function readQuestion(member: Fields): AskedQuestion {
   if (fault !== undefined) throw new Error(`ask ${JSON.stringify(question)}: ${fault}`);
   return {
     question: shownLine(question as string),
-    ...(parks === 'park' && { parks: true }),
-    ...(quorum !== undefined && { quorum: Number(quorum) }),
-    ...(roles !== undefined && { roles: roles as string[] }),
-    ...(isOther === true && { not_requester: true }),
-    ...(time !== undefined && { expires_in_s: Number(time) }),
-    ...(member['grant'] !== undefined && { grant: readOffer(member['grant'] as Fields, question as string) }),
+    parks: parks === 'park' || undefined,
+    quorum: numberOf(quorum),
+    roles: roles as string[] | undefined,
+    not_requester: isOther === true || undefined,
+    expires_in_s: numberOf(time),
+    grant: member['grant'] === undefined ? undefined : readOffer(member['grant'] as Fields, question as string),
   };
 }
 
@@ -110,8 +113,10 @@ const readOffer = (
   for: [shownLine((covered as string | undefined) ?? question)],
   max_s: Number(hours) * 3_600,
   fields: (fields as string[] | undefined) ?? [],
-  ...(uses !== undefined && { max_uses: Number(uses) }),
+  max_uses: numberOf(uses),
 });
+
+const numberOf = (value: unknown): number | undefined => (value === undefined ? undefined : Number(value));
 
 const isWhole = (value: unknown, max: number): boolean => {
   const isNumber = typeof value === 'number' || typeof value === 'bigint';

@@ -1,4 +1,4 @@
-import type { JsonObject, Json } from '@toolfleet/contracts';
+import { jsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { KeptBody } from '@toolfleet/contracts/resources';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { recordedTool, type AuditRecord } from '@toolfleet/engine';
@@ -92,12 +92,10 @@ export class CallBodies {
 function toErrors({ code, error, result }: AuditRecord): Json | undefined {
   const chain = [result?.failure, result?.replaced].filter((failure) => failure !== undefined);
   if (chain.length > 0)
-    return chain.map((failure) => ({
-      code: failure.code,
-      message: failure.message,
-      ...(failure.details && { details: failure.details }),
-    }));
-  return error === undefined ? undefined : [{ ...(code !== undefined && { code }), message: error }];
+    return chain.map((failure) =>
+      jsonObject({ code: failure.code, message: failure.message, details: failure.details }),
+    );
+  return error === undefined ? undefined : [jsonObject({ code, message: error })];
 }
 
 /** The answer of a remote tool's server to a failed call. */
@@ -107,7 +105,7 @@ function toUpstream({ result, call: { tool } }: AuditRecord): JsonObject | undef
   const answer = result?.failure ? (result.output ?? (result.text || undefined)) : undefined;
   const status = failure.facts?.status;
   if (status === undefined && answer === undefined) return undefined;
-  return { ...(status !== undefined && { http_status: status }), ...(answer !== undefined && { answer }) };
+  return jsonObject({ http_status: status, answer });
 }
 
 function toResult({ result, call: { tool } }: AuditRecord): JsonObject | undefined {
@@ -115,9 +113,7 @@ function toResult({ result, call: { tool } }: AuditRecord): JsonObject | undefin
   const isUpstreams =
     result.failure !== undefined && (tool?.binding.kind === 'openapi' || tool?.binding.kind === 'mcp');
   const { output, text } = result;
-  const kept = {
-    ...(!isUpstreams && (output === null || output === undefined ? { text: text ?? '' } : { output })),
-    ...(result.content && result.content.length > 0 && { content: result.content }),
-  };
-  return Object.keys(kept).length > 0 ? kept : undefined;
+  const content = result.content?.length ? result.content : undefined;
+  if (isUpstreams) return content && { content };
+  return jsonObject(output === null || output === undefined ? { text: text ?? '', content } : { output, content });
 }

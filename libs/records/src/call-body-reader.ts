@@ -35,7 +35,7 @@ export class CallBodyReader {
     const { body, readings, is_unreadable } = await this.records.body({
       tenant_id: tenantId,
       call_id: callId,
-      ...(access === 'recorded' && { reader: toReader(caller) }),
+      reader: access === 'recorded' ? toReader(caller) : undefined,
     });
     if (is_unreadable)
       throw new ToolError('SERVICE_UNAVAILABLE', {

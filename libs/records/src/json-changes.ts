@@ -26,7 +26,7 @@ export function jsonChanges(
     if (changes.length >= MAX_CHANGES || one === other || (one !== undefined && isIgnored(one))) return;
     const [ones, others] = [members(one), members(other)];
     if (!ones || !others || Array.isArray(one) !== Array.isArray(other) || depth > MAX_DEPTH) {
-      changes.push({ path, ...(one !== undefined && { before: one }), ...(other !== undefined && { after: other }) });
+      changes.push({ path, before: one, after: other });
       return;
     }
     for (const name of new Set([...ones.keys(), ...others.keys()]))

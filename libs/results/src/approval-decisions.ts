@@ -79,7 +79,7 @@ export class ApprovalDecisions {
     const seen = this.#seen(caller, approval, await this.#keySince(caller));
     if (!mayDecide(caller, approval)) return seen;
     if (!owns(caller, approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
-    return { ...seen, ...(args && { arguments: args }) };
+    return { ...seen, arguments: args };
   }
 
   /**
@@ -148,7 +148,7 @@ export class ApprovalDecisions {
   #seen(caller: Principal, approval: StoredApproval, since: EpochMs | undefined): SeenApproval {
     const refusal = findRefusal(caller, approval, since)?.message;
     const decision = toDecision(approval, this.deps.gatewayUrl);
-    return { approval, decision, ...(refusal !== undefined && { refusal }) };
+    return { approval, decision, refusal };
   }
 
   #audit(caller: Principal, { call_id, requester, tool, state, grant_id }: StoredApproval, what: string): void {
@@ -241,7 +241,7 @@ function readVotedGrant({ rule }: StoredApproval, wanted: WantedGrant, now: Epoc
   return {
     until: Math.floor(now + hours * 3_600_000),
     fields: [...fields],
-    ...(max_uses !== undefined && { max_uses }),
+    max_uses,
   };
 }
 

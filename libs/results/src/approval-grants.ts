@@ -47,7 +47,7 @@ export class ApprovalGrants {
     if (!found?.grant || !sees(caller, found.grant)) throw unknownGrant(id);
     if (!mayDecide(caller, found.grant)) return this.#seen(found.grant);
     this.#audit(caller, found.grant, 'arguments of a grant read');
-    return { ...this.#seen(found.grant), ...(found.arguments && { arguments: found.arguments }) };
+    return { ...this.#seen(found.grant), arguments: found.arguments };
   }
 
   /** Ends a grant at once; changes nothing if it has ended. @throws ToolError NOT_FOUND; SERVICE_UNAVAILABLE */

@@ -125,7 +125,7 @@ export class AsyncCalls {
     const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
     const [generation, isEntered] = await Promise.all([this.deps.generation.read(), entered]);
     if (!isEntered && !(await this.takesOver(call, deadlineAt))) return;
-    const parked = { parked: true, approval_id: jobId, ...(again && { again }), request: {} };
+    const parked = { parked: true, approval_id: jobId, again, request: {} };
     await this.deps.queue.add(jobId, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
   }
 

@@ -220,7 +220,7 @@ export class ParkedCalls extends ApprovalPort {
     return new ToolError('APPROVAL_REQUIRED', {
       message: `A person has to approve this call first: ${asked} ${next}: ${decision.url}${this.deps.gatewayUrl === undefined ? BELOW_GATEWAY : ''}`,
       details: { questions, revision: approval.revision, approval: { ...decision } },
-      facts: { approval: { ...required, id, until, rule: approval.rule, program, ...(parked && { by: 'fleet' }) } },
+      facts: { approval: { ...required, id, until, rule: approval.rule, program, by: parked ? 'fleet' : undefined } },
     });
   }
 
@@ -253,7 +253,7 @@ export class ParkedCalls extends ApprovalPort {
       const program = decided(queued.program, approval.call_id, refusal);
       return program instanceof ToolError ? { request: queued, refusal: program } : { request: { ...queued, program } };
     }
-    return { ...(queued && { request: queued }), ...(refusal && { refusal }) };
+    return { request: queued, refusal };
   }
 
   /** Notes how the call of an approval ended: it ran, or it was refused because something changed since it was approved. */
@@ -389,11 +389,11 @@ function parkedCall(approval: StoredApproval): StoredCall {
   const { call_id, program_id, requester, tool, acting_user_id, asked_at } = approval;
   return {
     callId: program_id ?? call_id,
-    ...(program_id !== undefined && { jobId: call_id }),
+    jobId: program_id === undefined ? undefined : call_id,
     tenantId: requester.tenant_id,
     tool,
     userId: acting_user_id,
-    maker: toMaker({ userId: requester.user_id, ...(requester.key_id !== undefined && { keyId: requester.key_id }) }),
+    maker: toMaker({ userId: requester.user_id, keyId: requester.key_id }),
     state: 'awaiting_approval',
     acceptedAt: asked_at,
   };
@@ -485,16 +485,15 @@ export function toDecision({ call_id, questions, until, rule }: StoredApproval, 
     questions,
     until: new Date(until).toISOString(),
     quorum: rule.quorum ?? 1,
-    ...(rule.roles ? { roles: rule.roles.map((names) => [...names]) } : { right: 'decide_calls' as const }),
+    roles: rule.roles?.map((names) => [...names]),
+    right: rule.roles ? undefined : 'decide_calls',
     not_requester: rule.not_requester === true,
-    ...(grant && {
-      grant: {
-        for: [...grant.for],
-        max_hours: grant.max_s / 3_600,
-        fields: [...grant.fields],
-        ...(grant.max_uses !== undefined && { max_uses: grant.max_uses }),
-      },
-    }),
+    grant: grant && {
+      for: [...grant.for],
+      max_hours: grant.max_s / 3_600,
+      fields: [...grant.fields],
+      max_uses: grant.max_uses,
+    },
     url: `${gatewayUrl}/console/#/approvals/${call_id}`,
   };
 }

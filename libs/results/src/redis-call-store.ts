@@ -6,6 +6,7 @@ import {
   type CallResult,
   type CallState,
   type EpochMs,
+  jsonObject,
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
@@ -239,24 +240,29 @@ export class RedisCallStore extends CallStore {
       output,
       text,
       content,
-      metadata: { ...body.metadata, ...(result_omitted && { result_omitted }) },
+      metadata: jsonObject({ ...body.metadata, result_omitted }),
     };
   }
 }
 
 /** The fields of a new record besides its state. Redis would store the text 'undefined'. */
-const fieldsOf = (call: StoredCall): Record<string, string> => ({
-  tenant: call.tenantId,
-  tool: call.tool,
-  ...(call.maker === undefined ? {} : { maker: call.maker }),
-  ...(call.session === undefined ? {} : { session: call.session }),
-  ...(call.entryPoint === undefined ? {} : { entry_point: call.entryPoint }),
-  ...(call.arguments === undefined ? {} : { arguments: JSON.stringify(call.arguments) }),
-  user: call.userId ?? '',
-  accepted_at: String(call.acceptedAt),
-  ...(call.deadlineAt === undefined ? {} : { deadline_at: String(call.deadlineAt) }),
-  ...(call.jobId === undefined ? {} : { job: call.jobId }),
-});
+const fieldsOf = (call: StoredCall): Record<string, string | number> => {
+  const fields = {
+    tenant: call.tenantId,
+    tool: call.tool,
+    maker: call.maker,
+    session: call.session,
+    entry_point: call.entryPoint,
+    arguments: call.arguments && JSON.stringify(call.arguments),
+    user: call.userId ?? '',
+    accepted_at: call.acceptedAt,
+    deadline_at: call.deadlineAt,
+    job: call.jobId,
+  };
+  return Object.fromEntries(
+    Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined),
+  );
+};
 
 /** Fields of a record without its result. */
 const STATE_FIELDS = [

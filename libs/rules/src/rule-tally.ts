@@ -72,10 +72,10 @@ export class RuleTally {
     examples.push({
       call_id,
       tool,
-      ...(tenant_id !== undefined && { tenant_id }),
-      ...(user_id !== undefined && { user_id }),
+      tenant_id,
+      user_id,
       verdict,
-      ...(reason !== undefined && { reason }),
+      reason,
     });
   }
 

@@ -341,14 +341,14 @@ class ServiceRun {
 
 /** The component under a name that tells services of one process apart. */
 function withPrefix(service: string, component: LifecycleComponent): LifecycleComponent {
-  const { name, settings } = component;
+  const { name, settings, start, ready, expiresAt, drain, stop } = component;
   return {
     name: `${service} ${name}`,
-    ...(settings && { settings }),
-    ...(component.start && { start: async () => component.start?.() }),
-    ...(component.ready && { ready: async () => (await component.ready?.()) ?? true }),
-    ...(component.expiresAt && { expiresAt: () => component.expiresAt?.() }),
-    ...(component.drain && { drain: async () => component.drain?.() }),
-    ...(component.stop && { stop: async () => component.stop?.() }),
+    settings,
+    start: start?.bind(component),
+    ready: ready?.bind(component),
+    expiresAt: expiresAt?.bind(component),
+    drain: drain?.bind(component),
+    stop: stop?.bind(component),
   };
 }

@@ -96,7 +96,7 @@ export class UserCredentials {
     const changes = this.#changes;
     const token = this.#tokens.get(grant);
     if (token === undefined) throw new ToolError('AUTHORIZATION_REQUIRED', { message: 'The account was disconnected' });
-    const question: GrantToken = { token, ...(refused !== undefined && { refused }) };
+    const question: GrantToken = { token, refused };
     const reply = await this.#request(question, signal);
     const { kind, value, generation, lives_ms: livesMs } = reply;
     const until = this.clock.monotonic() + livesMs;

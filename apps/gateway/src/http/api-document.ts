@@ -1,4 +1,4 @@
-import { CATALOGUE, isJsonObject, type ErrorCode, type Json, type JsonObject } from '@toolfleet/contracts';
+import { CATALOGUE, isJsonObject, jsonObject, type ErrorCode, type Json, type JsonObject } from '@toolfleet/contracts';
 import { maybe, named, nameOf, object, record, text, integer, type Schema } from '@toolfleet/contracts/json-schema';
 import { ROLES } from '@toolfleet/contracts/roles';
 import { ROUTES, TAGS, type Access, type Answer, type Route } from '@toolfleet/contracts/resources';
@@ -106,7 +106,7 @@ function parametersOf(place: 'query' | 'header', fields: Schema | undefined, sho
 
 function parameter(place: 'path' | 'query' | 'header', name: string, schema: JsonObject): JsonObject {
   const { description, ...rest } = schema;
-  return { name, in: place, ...(description === undefined ? {} : { description }), schema: rest };
+  return jsonObject({ name, in: place, description, schema: rest });
 }
 
 /** Responses of the refusals that can happen, by status, each with its error codes. */

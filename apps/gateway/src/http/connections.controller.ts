@@ -57,10 +57,10 @@ export class ConnectionsController {
         source,
         mode,
         connected: at !== undefined && reason === undefined,
-        ...(reason !== undefined && { reason }),
-        ...(help !== undefined && { help }),
-        ...(scopes && { scopes }),
-        ...(at !== undefined && { connected_at: new Date(at).toISOString() }),
+        reason,
+        help,
+        scopes,
+        connected_at: at === undefined ? undefined : new Date(at).toISOString(),
       };
     });
   }

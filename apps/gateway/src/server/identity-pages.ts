@@ -95,7 +95,7 @@ export class IdentityPages implements Mounted {
         method,
         url: raw.url ?? '/',
         headers: passedHeaders(raw.rawHeaders),
-        ...(typeof body === 'string' ? { body } : {}),
+        body: typeof body === 'string' ? body : undefined,
       };
       return await this.nats.ask(SUBJECTS.identityHttp, message, { timeoutMs: ANSWER_MS });
     } catch (cause) {

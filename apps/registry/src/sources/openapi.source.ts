@@ -1,4 +1,4 @@
-import { ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { jsonObject, ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type {
   DefinitionRegister,
   DefinitionRegisterReply,
@@ -189,8 +189,7 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
   ): Promise<DefinitionRegisterReply> {
     // Only documents behind a URL are pinned. An inline document or a file is written by the one who registers it.
     const { pin = 'refuse', new_tools, operations: named = [] } = entry;
-    const options: JsonObject =
-      spec.url === '' ? {} : { document: spec.sha256, pin, named, ...(new_tools && { new_tools }) };
+    const options = spec.url === '' ? {} : jsonObject({ document: spec.sha256, pin, named, new_tools });
     return this.deps.register({ source: openApiSource(entry), definitions, replace: true, options }, footing);
   }
 

@@ -1,4 +1,4 @@
-import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import type { ToolMetadata } from '../builtin-tool.js';
 import { globMatcher, type GlobMatcher } from './file-matching.js';
 import type { Entry } from './workspace-store.js';
@@ -25,12 +25,12 @@ export const PATH: JsonObject = {
 
 /** An entry as tools return it. */
 export function toEntryOutput(entry: Entry): JsonObject {
-  return {
+  return jsonObject({
     path: entry.names.join('/'),
     type: entry.type,
-    ...(entry.type === 'file' ? { size: entry.size } : {}),
+    size: entry.type === 'file' ? entry.size : undefined,
     modified: new Date(entry.modifiedAt).toISOString(),
-  };
+  });
 }
 
 /** Encodings for writing a file. Reading also supports all labels of the WHATWG Encoding Standard. */

@@ -1,4 +1,4 @@
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
@@ -151,18 +151,15 @@ function checkedOperations(patch: Json[]): Json[] {
 /** The shape of a value, in enough detail for a model to write a query. */
 function describe(value: Json, depth: number): JsonObject {
   if (Array.isArray(value)) {
-    return {
-      type: 'array',
-      length: value.length,
-      ...(value.length > 0 && depth < 4 ? { first: describe(value[0] as Json, depth + 1) } : {}),
-    };
+    const first = value.length > 0 && depth < 4 ? describe(value[0] as Json, depth + 1) : undefined;
+    return jsonObject({ type: 'array', length: value.length, first });
   }
   if (typeof value === 'object' && value !== null) {
     const keys = Object.keys(value);
     const shown = depth < 4 ? keys.slice(0, 50) : [];
     const fields = Object.create(null) as JsonObject;
     for (const key of shown) fields[key] = describe(value[key] as Json, depth + 1);
-    return { type: 'object', keys: keys.length, ...(shown.length > 0 ? { fields } : {}) };
+    return jsonObject({ type: 'object', keys: keys.length, fields: shown.length > 0 ? fields : undefined });
   }
   if (typeof value === 'string') return { type: 'string', length: value.length };
   return { type: value === null ? 'null' : typeof value };

@@ -1,4 +1,4 @@
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { TextSearch } from '@toolfleet/contracts/text';
 
 /** Longest result in UTF-16 units. */
@@ -163,17 +163,17 @@ const COMMON = new Set(
 );
 
 /** Sizes of a text. `characters` counts code points, `graphemes` user-perceived characters. */
-function countText(text: string): Record<string, Json> {
-  return {
+function countText(text: string): JsonObject {
+  return jsonObject({
     characters: [...text].length,
-    ...(text.length <= GRAPHEME_CAP ? { graphemes: [...SEGMENTS.segment(text)].length } : {}),
+    graphemes: text.length <= GRAPHEME_CAP ? [...SEGMENTS.segment(text)].length : undefined,
     characters_without_spaces: [...text.replaceAll(/\s/g, '')].length,
     words: text.match(WORD)?.length ?? 0,
     lines: text === '' ? 0 : text.split(/\r?\n/).length,
     paragraphs: text.split(/\n\s*\n/).filter((part) => part.trim() !== '').length,
     sentences: sentences(text),
     bytes: Buffer.byteLength(text),
-  };
+  });
 }
 
 /** Statistics that characterize a text. */

@@ -136,7 +136,7 @@ function readResult(hit: Json, [title, url, snippet, published]: Dialect['fields
       title: text(title),
       url: hit[url],
       snippet: text(snippet),
-      ...(text(published) === '' ? {} : { published: text(published) }),
+      published: text(published) || undefined,
     },
   ];
 }

@@ -108,7 +108,7 @@ class EnginePolicy extends PolicyPort {
   private toResult(request: PolicyRequest, { deny, ...asked }: PolicyDecision): PolicyResult {
     if (deny.length === 0) return { allowed: true, ...asked };
     this.onDenied(request, deny);
-    return { allowed: false, reasons: deny, ...(asked.rules && { rules: asked.rules }) };
+    return { allowed: false, reasons: deny, rules: asked.rules };
   }
 }
 

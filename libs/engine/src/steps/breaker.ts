@@ -38,7 +38,7 @@ export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
     return failed(
       new ToolError('BREAKER_OPEN', {
         message: `Circuit breaker open for ${call.tool.name} (too many failures)`,
-        details: { tool: call.tool.name, ...(isExecutors ? { cause: 'executor' } : {}) },
+        details: { tool: call.tool.name, cause: isExecutors ? 'executor' : undefined },
         facts: isExecutors ? { blame: 'executor' } : undefined,
         retryAfterMs: outcome.retryAfterMs,
       }),

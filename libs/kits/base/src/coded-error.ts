@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from './json.js';
+import { isJsonObject, type Json, type JsonMembers, type JsonObject } from './json.js';
 
 /**
  * Codes of the errors that kits throw.
@@ -35,7 +35,7 @@ export interface CodedErrorOptions<Facts = KitFacts> {
   /** For people; default: the message that `describeCodes` set for the code. */
   message?: string | undefined;
   /** Shown to programs: fields, limits, locations. Never secrets. */
-  details?: JsonObject | undefined;
+  details?: JsonMembers | undefined;
   facts?: Facts | undefined;
   /** Earliest useful retry in milliseconds. */
   retryAfterMs?: number | undefined;
@@ -107,9 +107,9 @@ function truncate(text: string, chars: number): string {
 }
 
 /** Truncates the details of an error to the limits above. Returns the same object when nothing exceeds them, which is the common case. */
-function boundedDetails(details: JsonObject): JsonObject {
+function boundedDetails(details: JsonMembers): JsonObject {
   const room = { left: MAX_DETAILS_CHARS };
-  return bounded(details, room, 0) as JsonObject;
+  return bounded(details as JsonObject, room, 0) as JsonObject;
 }
 
 /** The value itself when nothing was truncated, otherwise a copy. `room.left` counts down across the whole value. */
@@ -134,6 +134,10 @@ function bounded(value: Json, room: { left: number }, depth: number): Json {
   let isWhole = true;
   for (const key in value) {
     if (!Object.hasOwn(value, key)) continue;
+    if (value[key] === undefined) {
+      isWhole = false;
+      continue;
+    }
     if (kept.length >= MAX_DETAIL_MEMBERS || room.left <= 0) {
       isWhole = false;
       break;

@@ -8,5 +8,5 @@ export {
   type KitCode,
   type KitFacts,
 } from './coded-error.js';
-export { isJsonObject, type Json, type JsonObject } from './json.js';
+export { isJsonObject, jsonObject, type Json, type JsonMembers, type JsonObject } from './json.js';
 export type { EpochMs, Milliseconds } from './units.js';

@@ -151,12 +151,17 @@ const appsStandAlone: Rule = ({ path, text }) =>
     return [];
   });
 
-/** The console runs in a browser: it imports the client, and React to render. */
+/** The console runs in a browser: it imports the client, the rows of the API for its forms, React, and TanStack Query to load data. */
 const consoleIsACaller: Rule = ({ path, text }) =>
   !path.startsWith('apps/console/src/') || isSpec(path)
     ? []
     : importsOf(text)
-        .filter((specifier) => !/^(\.|@toolfleet\/client$|react$|react-dom\/client$)/.test(specifier))
+        .filter(
+          (specifier) =>
+            !/^(\.|@toolfleet\/client$|@toolfleet\/contracts\/resources$|@tanstack\/react-query$|react$|react-dom\/client$)/.test(
+              specifier,
+            ),
+        )
         .map((specifier) => `${path} imports ${specifier}`);
 
 /** Rank of each folder of the gateway; `main`, `service` and `gateway.config` are files. */

@@ -1,58 +1,62 @@
-import { useCallback, useMemo, useState, StrictMode } from 'react';
-import { ConsoleApi } from './api/console-api.js';
 import type { Me } from '@toolfleet/client';
-import { readReturn, returnToPlace, SignedContext, type Signed, storeKey } from './session.js';
-import { Frame } from './frame.js';
-import { SignIn } from './sign-in.js';
-import { asToolError } from './use-query.js';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode, useCallback, useMemo, useState } from 'react';
 import { createRoot } from 'react-dom/client';
+import { createClient, readAllowance, type RequestAllowance } from './api/client.js';
+import { asToolError, createCache } from './api/queries.js';
+import { Frame } from './frame.js';
+import { readReturn, returnToPlace, SignedContext, storeKey, type Signed } from './session.js';
+import { SignIn } from './sign-in.js';
+
+/** The client of a signed-in caller. `onRefused` is called when its key or session itself is rejected (401). */
+function connect(key: string | undefined, me: Me, onRefused: () => void): Signed {
+  let allowance: RequestAllowance | undefined;
+  const api = createClient(key, ({ headers, status }) => {
+    allowance = readAllowance(headers) ?? allowance;
+    if (status === 401) onRefused();
+  });
+  return { api, me, allowance: () => allowance };
+}
 
 /** The console: the sign-in, then the frame with its views. */
 function App() {
-  const [signed, setSigned] = useState<{ key: string | undefined; me: Me }>();
+  const [signed, setSigned] = useState<Signed & { key: string | undefined }>();
   const [message, setMessage] = useState<string>();
   /** The user left: a session that the browser still has is not taken up again. */
   const [hasLeft, setHasLeft] = useState(false);
+  // Another caller sees nothing of what this one loaded.
+  const cache = useMemo(createCache, [signed]);
 
   const signOut = useCallback((why?: string) => {
     storeKey(undefined);
     setSigned(undefined);
     setMessage(why);
   }, []);
-  const signIn = useCallback((key: string | undefined, me: Me) => {
+  const signIn = (key: string | undefined, me: Me) => {
     storeKey(key);
     if (key === undefined) returnToPlace();
     setMessage(undefined);
-    setSigned({ key, me });
-  }, []);
-  const context = useMemo<Signed | undefined>(
-    () =>
-      signed && {
-        me: signed.me,
-        api: new ConsoleApi(signed.key, () =>
-          signOut(
-            `This ${signed.key === undefined ? 'session has ended' : 'key is no longer accepted'}. Sign in again.`,
-          ),
-        ),
-      },
-    [signed, signOut],
-  );
+    const what = key === undefined ? 'session has ended' : 'key is no longer accepted';
+    setSigned({ key, ...connect(key, me, () => signOut(`This ${what}. Sign in again.`)) });
+  };
   /** Ends a session here, and then at the provider; a key is only forgotten. */
-  const leave = useCallback(async () => {
+  const leave = async () => {
     try {
-      const url = signed?.key === undefined ? (await context?.api.signOut())?.url : null;
+      const url = signed?.key === undefined ? (await signed?.api.request('POST /api/v1/sign-out', {}))?.url : null;
       setHasLeft(true);
       signOut();
       if (typeof url === 'string') location.assign(url);
     } catch (error) {
       signOut(`The session could not be ended: ${asToolError(error).message}`);
     }
-  }, [context, signed, signOut]);
+  };
 
-  if (!context) return <SignIn message={message} resumes={!hasLeft} onSignedIn={signIn} />;
+  if (!signed) return <SignIn message={message} resumes={!hasLeft} onSignedIn={signIn} />;
   return (
-    <SignedContext value={context}>
-      <Frame onSignOut={() => void leave()} />
+    <SignedContext value={signed}>
+      <QueryClientProvider client={cache}>
+        <Frame onSignOut={() => void leave()} />
+      </QueryClientProvider>
     </SignedContext>
   );
 }

@@ -4,7 +4,7 @@ import { useSyncExternalStore } from 'react';
  * A location in the console: `#/tools/calculator` is item `calculator` of view `tools`, `#/tools/calculator/7c1e` a call of it,
  * `#/calls?tool=calculator` the calls that a filter selects.
  */
-interface Place {
+interface ViewPlace {
   /** Empty: the start page. */
   view: string;
   item: string | undefined;
@@ -15,7 +15,7 @@ interface Place {
 export type PlaceFilter = Readonly<Record<string, string>>;
 
 /** Parses the fragment of an address. */
-export function parsePlace(hash: string): Place {
+export function parsePlace(hash: string): ViewPlace {
   const [, path = '', search] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash) ?? [];
   const [view = '', item, detail] = path.split('/');
   const filter = Object.fromEntries([...new URLSearchParams(search)].filter(([, value]) => value !== ''));
@@ -41,7 +41,7 @@ export function replacePlace(address: string): void {
 }
 
 /** The current location. It is in the fragment, so that every address loads the same document. */
-export function usePlace(): Place {
+export function usePlace(): ViewPlace {
   return parsePlace(
     useSyncExternalStore(
       (changed) => {

@@ -1,6 +1,6 @@
+import type { Me, ToolfleetClient } from '@toolfleet/client';
 import { createContext, useContext } from 'react';
-import type { ConsoleApi } from './api/console-api.js';
-import type { Me } from '@toolfleet/client';
+import type { RequestAllowance } from './api/client.js';
 
 /**
  * Where the key of this tab is stored. Session storage ends with the tab and is invisible to other origins; the content
@@ -78,10 +78,12 @@ export function takeReturn(): Returned | undefined {
   return taken;
 }
 
-/** The signed-in caller and its API. */
+/** The signed-in caller and its client. */
 export interface Signed {
-  api: ConsoleApi;
+  api: ToolfleetClient;
   me: Me;
+  /** The remaining requests of the last response that said so. */
+  allowance: () => RequestAllowance | undefined;
 }
 
 export const SignedContext = createContext<Signed | undefined>(undefined);

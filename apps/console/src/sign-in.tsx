@@ -1,36 +1,28 @@
-import { useEffect, useRef, useState, type FormEvent } from 'react';
-import { ConsoleApi } from './api/console-api.js';
 import type { Me } from '@toolfleet/client';
+import { useEffect, useRef, useState, type FormEvent } from 'react';
+import { createClient } from './api/client.js';
+import { asToolError } from './api/queries.js';
 import { goToProvider, storedKey, storeKey } from './session.js';
 import { Brand } from './ui/components.js';
-import { asToolError } from './use-query.js';
+
+type OnSignedIn = (key: string | undefined, me: Me) => void;
 
 /**
- * Offers the sign-in at the company's provider, and asks for a key and checks it. A key stored before a reload is tried first, then the
- * session of the browser.
+ * Signs in by a key, or by the session of the browser. A key stored before a reload is tried first, then the session.
+ * @param resumes take up the session that the browser has
  */
-export function SignIn({
-  message,
-  resumes,
-  onSignedIn,
-}: {
-  message: string | undefined;
-  /** Take up the session that the browser has. */
-  resumes: boolean;
-  onSignedIn: (key: string | undefined, me: Me) => void;
-}) {
-  const [key, setKey] = useState('');
+function useSignIn(resumes: boolean, onSignedIn: OnSignedIn) {
   const [busy, setBusy] = useState(() => storedKey() !== undefined);
   const [fault, setFault] = useState<string>();
   /** Name of the provider; undefined while there is none. */
   const [provider, setProvider] = useState<string>();
   const isFirst = useRef(true);
 
-  const prove = async (candidate: string) => {
+  const prove = async (key: string) => {
     setBusy(true);
     setFault(undefined);
     try {
-      onSignedIn(candidate, await new ConsoleApi(candidate).me());
+      onSignedIn(key, await createClient(key).request('GET /api/v1/me', {}));
     } catch (thrown) {
       const error = asToolError(thrown);
       setFault(error.status === 401 ? 'This key is not accepted.' : error.message);
@@ -39,11 +31,12 @@ export function SignIn({
     }
   };
   const resume = async () => {
+    const api = createClient(undefined);
     try {
-      const { available, name } = await new ConsoleApi(undefined).signIn();
+      const { available, name } = await api.request('GET /api/v1/sign-in', {});
       if (!available) return;
       setProvider(name ?? 'your provider');
-      if (resumes) onSignedIn(undefined, await new ConsoleApi(undefined).me());
+      if (resumes) onSignedIn(undefined, await api.request('GET /api/v1/me', {}));
     } catch (thrown) {
       const error = asToolError(thrown);
       // 401: this browser has no session.
@@ -57,13 +50,26 @@ export function SignIn({
     else void resume();
     // Once, when the page opens.
   }, []);
+  return { busy, fault, setFault, provider, prove };
+}
 
+/** Offers the sign-in at the company's provider, and asks for a key and checks it. */
+export function SignIn({
+  message,
+  resumes,
+  onSignedIn,
+}: {
+  message: string | undefined;
+  resumes: boolean;
+  onSignedIn: OnSignedIn;
+}) {
+  const { busy, fault, setFault, provider, prove } = useSignIn(resumes, onSignedIn);
+  const [key, setKey] = useState('');
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (key.trim() === '') setFault('Enter a key.');
     else void prove(key.trim());
   };
-  const shown = fault ?? message;
   return (
     <main className="sign-in">
       <form className="card" onSubmit={submit} noValidate>
@@ -93,7 +99,7 @@ export function SignIn({
             aria-describedby="sign-in-fault"
           />
           <p id="sign-in-fault" className="fault" role="alert">
-            {shown}
+            {fault ?? message}
           </p>
         </div>
         <button className={provider === undefined ? 'primary' : undefined} disabled={busy}>

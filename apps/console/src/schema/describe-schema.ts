@@ -23,17 +23,22 @@ export function describeSchema(schema: JsonObject): SchemaLine[] {
 }
 
 /** The whole schema, and the references followed on the way to a property. */
-interface Place {
+interface SchemaPlace {
   root: JsonObject;
   above: readonly string[];
 }
 
-function describeProperties(raw: JsonObject, { root, above }: Place, prefix: string, depth: number): SchemaLine[] {
+function describeProperties(
+  raw: JsonObject,
+  { root, above }: SchemaPlace,
+  prefix: string,
+  depth: number,
+): SchemaLine[] {
   const reference = typeof raw['$ref'] === 'string' ? raw['$ref'] : undefined;
   // A recursive reference: its properties are listed already.
   if (reference !== undefined && above.includes(reference)) return [];
   const schema = dereference(raw, root);
-  const place: Place = { root, above: reference === undefined ? above : [...above, reference] };
+  const place: SchemaPlace = { root, above: reference === undefined ? above : [...above, reference] };
   const required = new Set(Array.isArray(schema['required']) ? schema['required'] : []);
   return Object.entries(asObject(schema['properties'])).flatMap(([name, value]) => {
     const own = asObject(value);

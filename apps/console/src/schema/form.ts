@@ -1,15 +1,20 @@
 import type { Json, JsonObject } from '@toolfleet/client';
 
-/** Control of a field. `json` is for values without a simple control. */
-type FieldInput =
-  | { kind: 'text'; multiline: boolean; maxLength?: number }
+/**
+ * Control of a field. The text of `words` has them separated by spaces or commas, and that of `checks` the checked options; `json` is for
+ * values without a simple control.
+ */
+export type FieldInput =
+  | { kind: 'text'; multiline: boolean; maxLength?: number; secret?: boolean }
   | { kind: 'number'; whole: boolean; min?: number; max?: number }
   | { kind: 'boolean' }
-  | { kind: 'choice'; options: Json[] }
+  | { kind: 'choice'; options: readonly Json[]; texts?: readonly string[] }
+  | { kind: 'words' }
+  | { kind: 'checks'; options: readonly string[] }
   | { kind: 'json'; example: string };
 
-/** One argument of a tool as a form shows it. */
-export interface Field {
+/** One argument of a tool, or one member of a body, as a form shows it. */
+export interface FormField {
   name: string;
   label: string;
   help: string;
@@ -17,6 +22,9 @@ export interface Field {
   input: FieldInput;
   /** Initial text. */
   initial: string;
+  placeholder?: string | undefined;
+  /** Name of the choice of no value. */
+  unset?: string | undefined;
 }
 
 /** Names of arguments that usually hold programs or long texts. */
@@ -24,7 +32,7 @@ const LONG_TEXT = /^(code|script|program|text|content|body|prompt|query|task|exp
 const LONG_LENGTH = 500;
 
 /** Fields of a tool's input schema: required ones first, then in the order of the schema. */
-export function toFields(schema: JsonObject): Field[] {
+export function toFields(schema: JsonObject): FormField[] {
   const properties = asObject(schema['properties']);
   const required = new Set(Array.isArray(schema['required']) ? schema['required'] : []);
   return Object.entries(properties)
@@ -56,7 +64,7 @@ export function schemaTypes(schema: JsonObject): string[] {
   return types.filter((one): one is string => typeof one === 'string' && one !== 'null');
 }
 
-function toField(name: string, schema: JsonObject, root: JsonObject, required: boolean): Field {
+function toField(name: string, schema: JsonObject, root: JsonObject, required: boolean): FormField {
   const { title, description, default: initial } = schema;
   const input = chooseInput(name, schema, root);
   return {
@@ -126,9 +134,10 @@ function textInput(name: string, { maxLength, format, contentMediaType }: JsonOb
 }
 
 /** A value as the text of its control; `readValue` reads it back. */
-function toText(value: Json, input: FieldInput): string {
+export function toText(value: Json, input: FieldInput): string {
   if (input.kind === 'choice') return String(input.options.findIndex((option) => equal(option, value)));
   if (input.kind === 'json') return JSON.stringify(value, null, 2);
+  if (Array.isArray(value) && (input.kind === 'words' || input.kind === 'checks')) return value.join(' ');
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
@@ -145,19 +154,19 @@ export type FormTexts = Readonly<Record<string, string>>;
 export type FormReading = { arguments: JsonObject } | { faults: Record<string, string> };
 
 /** Texts of a new form. */
-export function initialTexts(fields: readonly Field[]): FormTexts {
+export function initialTexts(fields: readonly FormField[]): FormTexts {
   return Object.fromEntries(fields.map((field) => [field.name, field.initial]));
 }
 
 /** Texts for given arguments: of an example, or when switching back from JSON. */
-export function textsFor(fields: readonly Field[], args: JsonObject): FormTexts {
+export function textsFor(fields: readonly FormField[], args: JsonObject): FormTexts {
   return Object.fromEntries(
     fields.map(({ name, input }) => [name, args[name] === undefined ? '' : toText(args[name], input)]),
   );
 }
 
 /** Converts texts to arguments. Empty optional fields are left out. */
-export function readForm(fields: readonly Field[], texts: FormTexts): FormReading {
+export function readForm(fields: readonly FormField[], texts: FormTexts): FormReading {
   const args: [string, Json][] = [];
   const faults: [string, string][] = [];
   for (const field of fields) {
@@ -183,10 +192,13 @@ export function readJson(text: string): FormReading {
   }
 }
 
-function readValue({ input }: Field, text: string): { value: Json } | { fault: string } {
+function readValue({ input }: FormField, text: string): { value: Json } | { fault: string } {
   switch (input.kind) {
     case 'text':
       return { value: text };
+    case 'words':
+    case 'checks':
+      return { value: text.split(/[\s,]+/).filter(Boolean) };
     case 'boolean':
       return { value: text === 'true' };
     case 'choice': {

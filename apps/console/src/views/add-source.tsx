@@ -1,11 +1,22 @@
 import { ToolCallError, type RouteAnswer, type SourceInspection } from '@toolfleet/client';
 import { useState } from 'react';
+import { SOURCE_TIMEOUT_MS } from '../api/client.js';
 import { count } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Badge, Empty, ErrorNotice, Head, Labelled } from '../ui/components.js';
-import { useAction } from '../use-action.js';
-import { isAddress, registrationOf, suggestName } from './source-registration.js';
+import {
+  ActionButton,
+  ActionForm,
+  Back,
+  Badge,
+  Card,
+  Empty,
+  Head,
+  Notice,
+  TextArea,
+  TextInput,
+} from '../ui/components.js';
+import { isAddress, suggestName, toPlace, toRegistration } from './source-registration.js';
 
 /** Services read the file of allowed origins every second. */
 const ALLOWED_WITHIN_MS = 10_000;
@@ -15,101 +26,69 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
 type Added = Partial<RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAnswer<'POST /api/v1/sources/mcp'>> & {
   message: string;
 };
+/** A place, and what is there. */
+interface Inspected {
+  place: string;
+  inspection: SourceInspection;
+}
 
 /** Adds an OpenAPI document or an MCP server: inspection, allowed origins, its name, and a first call. */
 export function AddSourceView() {
   const { api } = useSigned();
   const [place, setPlace] = useState('');
-  const [found, setFound] = useState<{ place: string; inspection: SourceInspection }>();
-  const { busy, error, act } = useAction();
-  const inspect = async () => {
-    setFound(undefined);
-    await act(async () => setFound({ place, inspection: await api.inspectSource(place) }));
-  };
-  /** Until the services have noticed that the origins are allowed. */
-  const allow = (origins: string[]) =>
-    act(async () => {
-      await api.allowOrigins(origins);
-      for (const until = performance.now() + ALLOWED_WITHIN_MS; ; await pause()) {
-        const inspection = await api.inspectSource(place);
-        setFound({ place, inspection });
-        if (inspection.blocked.length === 0 || performance.now() > until) return;
-      }
+  const [found, setFound] = useState<Inspected>();
+  /** Registers nothing. */
+  const inspect = async (): Promise<SourceInspection> => {
+    const inspection = await api.request('POST /api/v1/sources/inspect', {
+      body: toPlace(place),
+      timeoutMs: SOURCE_TIMEOUT_MS,
     });
+    setFound({ place, inspection });
+    return inspection;
+  };
   return (
     <>
-      <p>
-        <a href={toAddress('sources')}>All sources</a>
-      </p>
+      <Back to={toAddress('sources')}>All sources</Back>
       <Head title="Add a source" about="An OpenAPI document or an MCP server. Its operations become tools." />
-      <section className="card stack" aria-label="Where it is">
-        <form
-          className="stack"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void inspect();
+      <Card label="Where it is">
+        <ActionForm
+          submit="Inspect"
+          busyText="Looking…"
+          disabled={place.trim() === ''}
+          work={() => {
+            setFound(undefined);
+            return inspect();
           }}
         >
-          <Labelled label="URL, or the text of an OpenAPI document">
-            {(id) => (
-              <textarea
-                id={id}
-                rows={isAddress(place) || place === '' ? 2 : 12}
-                spellCheck={false}
-                placeholder="https://api.example.com/openapi.json"
-                value={place}
-                onChange={(event) => setPlace(event.target.value)}
-              />
-            )}
-          </Labelled>
-          <span>
-            <button type="submit" className="primary" disabled={busy || place.trim() === ''}>
-              {busy ? 'Looking…' : 'Inspect'}
-            </button>
-          </span>
-        </form>
-        {error && <ErrorNotice error={error} />}
-      </section>
-      {found && <Found inspection={found.inspection} busy={busy} onAllow={(origins) => void allow(origins)} />}
+          <TextArea
+            label="URL, or the text of an OpenAPI document"
+            rows={isAddress(place) || place === '' ? 2 : 12}
+            placeholder="https://api.example.com/openapi.json"
+            value={place}
+            onChange={setPlace}
+          />
+        </ActionForm>
+      </Card>
+      {found && <Found inspection={found.inspection} onInspect={inspect} />}
       {found && found.inspection.kind !== null && found.inspection.blocked.length === 0 && (
-        <Register key={found.place} place={found.place} inspection={found.inspection} />
+        <Register key={found.place} {...found} kind={found.inspection.kind} />
       )}
     </>
   );
 }
 
-function Found({
-  inspection: { kind, tools, tool_count: total, needs_credential: asks, faults, notes, blocked },
-  busy,
-  onAllow,
-}: {
+interface FoundProps {
   inspection: SourceInspection;
-  busy: boolean;
-  onAllow: (origins: string[]) => void;
-}) {
-  const { me } = useSigned();
+  onInspect: () => Promise<SourceInspection>;
+}
+
+function Found({ inspection, onInspect }: FoundProps) {
+  const { kind, tools, tool_count: total, needs_credential: asks, faults, notes, blocked } = inspection;
   const what = { openapi: 'OpenAPI document', mcp: 'MCP server' };
   return (
-    <section className="card stack" aria-labelledby="found">
-      <h2 id="found">
-        {kind === null ? 'No source found' : `${what[kind]}${asks ? '' : ` with ${count(total)} tools`}`}
-      </h2>
+    <Card title={kind === null ? 'No source found' : `${what[kind]}${asks ? '' : ` with ${count(total)} tools`}`}>
       {asks && <p>It asks for a credential before it shows its tools. Send one with the registration.</p>}
-      {blocked.length > 0 && (
-        <div className="notice warn" role="alert">
-          <strong>The fleet may not connect to {blocked.join(', ')}</strong>
-          <span>Tools reach no private address, and nothing over plain http, unless somebody allows it.</span>
-          {me.operator ? (
-            <span>
-              <button disabled={busy} onClick={() => onAllow(blocked)}>
-                Allow {blocked.join(', ')}
-              </button>
-            </span>
-          ) : (
-            <span>Ask an operator of the fleet.</span>
-          )}
-        </div>
-      )}
+      {blocked.length > 0 && <Blocked inspection={inspection} onInspect={onInspect} />}
       {tools.length > 0 && (
         <ul className="stack tight">
           {tools.map(({ name, description }) => (
@@ -130,70 +109,67 @@ function Found({
           <Badge>note</Badge> {note}
         </span>
       ))}
-    </section>
+    </Card>
   );
 }
 
-function Register({ place, inspection }: { place: string; inspection: SourceInspection }) {
+/** Origins that the fleet may not connect to. An operator can allow them, in a fleet that `npm start` runs. */
+function Blocked({ inspection: { blocked }, onInspect }: FoundProps) {
+  const { api, me } = useSigned();
+  /** Until the services have noticed that the origins are allowed. */
+  const allow = async () => {
+    await api.request('POST /api/v1/sources/allow', { body: { origins: blocked } });
+    for (const until = performance.now() + ALLOWED_WITHIN_MS; ; await pause())
+      if ((await onInspect()).blocked.length === 0 || performance.now() > until) return;
+  };
+  return (
+    <Notice tone="warn" role="alert" title={`The fleet may not connect to ${blocked.join(', ')}`}>
+      <span>Tools reach no private address, and nothing over plain http, unless somebody allows it.</span>
+      <span>
+        {me.operator ? (
+          <ActionButton work={allow}>Allow {blocked.join(', ')}</ActionButton>
+        ) : (
+          'Ask an operator of the fleet.'
+        )}
+      </span>
+    </Notice>
+  );
+}
+
+function Register({ place, kind }: { place: string; kind: 'openapi' | 'mcp' }) {
   const { api } = useSigned();
   const [name, setName] = useState(suggestName(place));
   const [prefix, setPrefix] = useState<string>();
   const [credential, setCredential] = useState('');
   const [added, setAdded] = useState<Added>();
-  const { busy, error, act } = useAction();
-  if (inspection.kind === null) return null;
-  const { kind } = inspection;
-  const register = () =>
-    act(async () => {
-      const body = registrationOf(place, kind, { name, prefix: prefix ?? name, credential });
-      for (const until = performance.now() + ALLOWED_WITHIN_MS; ; await pause())
-        try {
-          return setAdded(await api.registerSource(kind, body));
-        } catch (thrown) {
-          // An executor may not have noticed the new origin yet.
-          const isEarly = thrown instanceof ToolCallError && thrown.message.includes('egress guard');
-          if (!isEarly || performance.now() > until) throw thrown;
-        }
-    });
+  const register = async () => {
+    const body = toRegistration(place, kind, { name, prefix: prefix ?? name, credential });
+    for (const until = performance.now() + ALLOWED_WITHIN_MS; ; await pause())
+      try {
+        return setAdded(await api.request(`POST /api/v1/sources/${kind}`, { body, timeoutMs: SOURCE_TIMEOUT_MS }));
+      } catch (thrown) {
+        // An executor may not have noticed the new origin yet.
+        const isEarly = thrown instanceof ToolCallError && thrown.message.includes('egress guard');
+        if (!isEarly || performance.now() > until) throw thrown;
+      }
+  };
   if (added) return <Result added={added} />;
   return (
-    <section className="card stack" aria-labelledby="register">
-      <h2 id="register">Add it</h2>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void register();
-        }}
-      >
+    <Card title="Add it">
+      <ActionForm submit="Add source" busyText="Adding…" disabled={name.trim() === ''} work={register}>
         <div className="cards">
-          <Labelled label="Name">
-            {(id) => <input id={id} value={name} onChange={(event) => setName(event.target.value)} />}
-          </Labelled>
-          <Labelled label="Prefix of its tools">
-            {(id) => <input id={id} value={prefix ?? name} onChange={(event) => setPrefix(event.target.value)} />}
-          </Labelled>
-          <Labelled label="Authorization header">
-            {(id) => (
-              <input
-                id={id}
-                type="password"
-                autoComplete="off"
-                placeholder="none, or Bearer …"
-                value={credential}
-                onChange={(event) => setCredential(event.target.value)}
-              />
-            )}
-          </Labelled>
+          <TextInput label="Name" value={name} onChange={setName} />
+          <TextInput label="Prefix of its tools" value={prefix ?? name} onChange={setPrefix} />
+          <TextInput
+            label="Authorization header"
+            type="password"
+            placeholder="none, or Bearer …"
+            value={credential}
+            onChange={setCredential}
+          />
         </div>
-        <span>
-          <button type="submit" className="primary" disabled={busy || name.trim() === ''}>
-            {busy ? 'Adding…' : 'Add source'}
-          </button>
-        </span>
-      </form>
-      {error && <ErrorNotice error={error} />}
-    </section>
+      </ActionForm>
+    </Card>
   );
 }
 

@@ -1,127 +1,116 @@
-import { useState } from 'react';
 import type { Breaker, ToolLimit } from '@toolfleet/client';
-import { useSigned } from '../session.js';
+import { useState } from 'react';
+import { useRoute } from '../api/queries.js';
 import { count, duration } from '../format.js';
-import { Badge, Columns, Empty, Facts, Head, Loaded, Search } from '../ui/components.js';
+import { useSigned } from '../session.js';
+import { Badge, Card, Facts, Head, Loaded, Notice, TextInput } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
-import { useQuery } from '../use-query.js';
+import { Table } from '../ui/table.js';
 
 const EVERY_MS = 5_000;
-const MOST_SHOWN = 100;
+const MAX_SHOWN = 100;
 
 /** What currently limits calls: breakers, rate limits of tools, limits of the key. */
 export function BreakersView() {
-  const { api, me } = useSigned();
-  const breakers = useQuery('breakers', api.breakers, EVERY_MS);
-  const limits = useQuery('limits', api.limits);
+  const { me, allowance } = useSigned();
+  const breakers = useRoute('GET /api/v1/breakers', {}, { everyMs: EVERY_MS });
+  const limits = useRoute('GET /api/v1/limits', {});
+  const left = allowance();
   return (
     <>
-      <Head title="Breakers and limits" about="What currently limits calls.">
-        <button
-          onClick={() => {
-            breakers.refresh();
-            limits.refresh();
-          }}
-        >
-          Refresh
-        </button>
-      </Head>
-      <section className="card stack" aria-labelledby="breakers">
-        <h2 id="breakers">Breakers</h2>
-        <Loaded query={breakers}>
-          {(found) =>
-            found.length === 0 ? (
-              <div className="notice good">
-                <strong>Every breaker is closed</strong>
-                <span className="small">
-                  {me.operator ? 'Tools and the services behind them answer.' : 'The tools you may call answer.'}
-                </span>
-              </div>
-            ) : (
-              <BreakerTable breakers={found} />
-            )
-          }
-        </Loaded>
-      </section>
-      <section className="card stack" aria-labelledby="own">
-        <h2 id="own">Requests of your key</h2>
+      <Head title="Breakers and limits" about="What currently limits calls." refreshes />
+      <Card title="Breakers">
+        <Loaded query={breakers}>{(found) => <Breakers breakers={found.breakers} />}</Loaded>
+      </Card>
+      <Card title="Requests of your key">
         <Facts
           facts={[
             ['Class', me.tier.name ?? (me.admin ? 'admin' : 'free')],
-            ['A minute', allowance(me.tier.requests_per_minute, api.allowance?.leftMinute)],
-            ['An hour', allowance(me.tier.requests_per_hour, api.allowance?.leftHour)],
+            ['A minute', allowanceText(me.tier.requests_per_minute, left?.leftMinute)],
+            ['An hour', allowanceText(me.tier.requests_per_hour, left?.leftHour)],
             ['A day', count(me.tier.requests_per_day)],
           ]}
         />
-      </section>
-      <section className="card stack" aria-labelledby="limits">
-        <h2 id="limits">Limits of tools, per minute and tenant</h2>
-        <Loaded query={limits}>{(found) => <LimitTable limits={found} />}</Loaded>
-      </section>
+      </Card>
+      <Card title="Limits of tools, per minute and tenant">
+        <Loaded query={limits}>{({ tools }) => <Limits limits={tools} />}</Loaded>
+      </Card>
     </>
   );
 }
 
-const allowance = (limit: number, left: number | undefined): string =>
+const allowanceText = (limit: number, left: number | undefined): string =>
   left === undefined ? count(limit) : `${count(left)} of ${count(limit)} left`;
 
-function BreakerTable({ breakers }: { breakers: Breaker[] }) {
+function Breakers({ breakers }: { breakers: Breaker[] }) {
+  const { me } = useSigned();
+  if (breakers.length === 0)
+    return (
+      <Notice tone="good" title="Every breaker is closed">
+        <span className="small">
+          {me.operator ? 'Tools and the services behind them answer.' : 'The tools you may call answer.'}
+        </span>
+      </Notice>
+    );
   return (
-    <table className="table">
-      <Columns names={['Protects', 'State', 'Next try', 'Seen by']} />
-      <tbody>
-        {breakers.map((breaker) => (
-          <tr key={`${breaker.service} ${breaker.key} ${breaker.tenant_id ?? ''}`}>
-            <td className="lead">
-              <span className="row">
-                <code className="wrap">{breaker.key}</code>
-                <Badge>{breaker.protects}</Badge>
-                {breaker.tenant_id !== undefined && <Badge>tenant {breaker.tenant_id}</Badge>}
-              </span>
-            </td>
-            <td data-label="State">
-              <Badge tone={breaker.state === 'open' ? 'bad' : 'warn'}>
-                {breaker.state === 'open' ? 'open' : 'half open'}
-              </Badge>
-            </td>
-            <td data-label="Next try">{breaker.state === 'open' ? `in ${duration(breaker.open_for_ms)}` : 'now'}</td>
-            <td data-label="Seen by">
-              {breaker.service}, {count(breaker.instances)} {breaker.instances === 1 ? 'process' : 'processes'}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      rows={breakers}
+      rowKey={({ service, key, tenant_id: tenant = '' }) => `${service} ${key} ${tenant}`}
+      columns={[
+        {
+          head: 'Protects',
+          kind: 'lead',
+          cell: ({ key, protects, tenant_id: tenant }) => (
+            <span className="row">
+              <code className="wrap">{key}</code>
+              <Badge>{protects}</Badge>
+              {tenant !== undefined && <Badge>tenant {tenant}</Badge>}
+            </span>
+          ),
+        },
+        {
+          head: 'State',
+          cell: ({ state }) => (
+            <Badge tone={state === 'open' ? 'bad' : 'warn'}>{state === 'open' ? 'open' : 'half open'}</Badge>
+          ),
+        },
+        {
+          head: 'Next try',
+          cell: ({ state, open_for_ms: openMs }) => (state === 'open' ? `in ${duration(openMs)}` : 'now'),
+        },
+        {
+          head: 'Seen by',
+          cell: ({ service, instances }) =>
+            `${service}, ${count(instances)} ${instances === 1 ? 'process' : 'processes'}`,
+        },
+      ]}
+    />
   );
 }
 
-function LimitTable({ limits }: { limits: ToolLimit[] }) {
+function Limits({ limits }: { limits: ToolLimit[] }) {
   const [text, setText] = useState('');
   const found = limits.filter(({ tool }) => tool.toLowerCase().includes(text.trim().toLowerCase()));
   return (
     <div className="stack">
-      <Search label="Search tools" value={text} onChange={setText} />
-      {found.length === 0 ? (
-        <Empty>No tool with a rate limit matches.</Empty>
-      ) : (
-        <table className="table">
-          <Columns names={['Tool', 'Used of the last minute', 'Left', 'Limit']} figures={['Left', 'Limit']} />
-          <tbody className="middle">
-            {found.slice(0, MOST_SHOWN).map(({ tool, per_minute: limit, left }) => (
-              <tr key={tool}>
-                <td className="lead">{tool}</td>
-                <td>{left !== null && <Meter used={limit - left} total={limit} label={`Used of ${tool}`} />}</td>
-                <td data-label="Left" className="figure">
-                  {left === null ? 'not looked at' : count(left)}
-                </td>
-                <td data-label="Limit" className="figure">
-                  {count(limit)}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      <TextInput type="search" label="Search tools" value={text} onChange={setText} />
+      <Table
+        rows={found.slice(0, MAX_SHOWN)}
+        rowKey={({ tool }) => tool}
+        empty="No tool with a rate limit matches."
+        className="middle"
+        columns={[
+          { head: 'Tool', kind: 'lead', cell: ({ tool }) => tool },
+          {
+            head: 'Used of the last minute',
+            labelled: false,
+            cell: ({ tool, left, per_minute: limit }) =>
+              left !== null && <Meter used={limit - left} total={limit} label={`Used of ${tool}`} />,
+          },
+          { head: 'Left', kind: 'figure', cell: ({ left }) => (left === null ? 'not looked at' : count(left)) },
+          { head: 'Limit', kind: 'figure', cell: ({ per_minute: limit }) => count(limit) },
+        ]}
+      />
     </div>
   );
 }

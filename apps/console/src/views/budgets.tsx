@@ -1,108 +1,143 @@
-import { useState } from 'react';
 import type { Budget, UsageRow } from '@toolfleet/client';
-import { dayBefore, daysBetween, stackUsage, type Measure } from '../chart/stack-usage.js';
+import { useState } from 'react';
+import { useRoute } from '../api/queries.js';
+import { dayBefore, daysBetween, stackUsage, type Measure, type StackedUsage } from '../chart/stack-usage.js';
 import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
-import { useSigned } from '../session.js';
 import { compact, count, money } from '../format.js';
-import { Choice, Columns, ConfirmButton, Empty, ErrorNotice, Head, Loaded, Segments } from '../ui/components.js';
+import { RouteForm } from '../schema/route-form.js';
+import { useSigned } from '../session.js';
+import { ActionButton, Card, Choice, Empty, Head, Loaded, Segments, Spread } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
-import { useAction } from '../use-action.js';
-import { useQuery } from '../use-query.js';
-import { SetBudgetForm } from './set-budget-form.js';
+import { Table } from '../ui/table.js';
+import { TestRule } from './test-rule.js';
 
 const MEASURES: readonly (readonly [Measure, string])[] = [
   ['cost_usd', 'Cost'],
   ['calls', 'Calls'],
   ['tokens', 'Tokens'],
 ];
+const PERIODS = [
+  ['7', '7 days'],
+  ['30', '30 days'],
+  ['90', '90 days'],
+] as const;
 
 /** Budgets of the tenant and its usage over time. */
 export function BudgetsView() {
-  const { api, me } = useSigned();
-  const [days, setDays] = useState('30');
-  const to = dayBefore(Date.now(), 0);
-  const from = dayBefore(Date.now(), Number(days) - 1);
-  const budgets = useQuery('budgets', api.budgets);
-  const forecast = useQuery('forecast', api.forecast);
-  const usage = useQuery(`usage ${from} ${to}`, (signal) => api.usage(from, to, signal));
+  const { me } = useSigned();
+  const budgets = useRoute('GET /api/v1/budgets', {});
   return (
     <>
-      <Head title="Budgets and cost" about={`Of ${me.tenant_id}. Days are counted in UTC.`}>
-        <button
-          onClick={() => {
-            budgets.refresh();
-            usage.refresh();
-          }}
-        >
-          Refresh
-        </button>
-      </Head>
+      <Head title="Budgets and cost" about={`Of ${me.tenant_id}. Days are counted in UTC.`} refreshes />
       <Loaded query={budgets}>
-        {(found) => <BudgetCards budgets={found} tenant={me.tenant_id} onChange={budgets.refresh} />}
+        {(found) => <BudgetCards budgets={found.budgets} tenant={me.tenant_id} isRemovable />}
       </Loaded>
-      {me.rights.includes('manage_budgets') && <SetBudgetForm onSet={budgets.refresh} />}
-      <section className="card stack" aria-labelledby="over-time">
-        <div className="row spread">
-          <h2 id="over-time">Over time</h2>
-          <Choice
-            label="Period"
-            value={days}
-            onChange={setDays}
-            options={[
-              ['7', '7 days'],
-              ['30', '30 days'],
-              ['90', '90 days'],
-            ]}
-          />
-        </div>
-        <Loaded query={forecast}>
-          {({ month, observed_days: observed, rows }) => (
-            <p className="small">
-              {money(sumOf(rows.map((row) => row.spent_usd)))} spent in {month}; at its end{' '}
-              <strong>{money(sumOf(rows.map((row) => row.forecast_usd)))}</strong>, if it goes on as in the last{' '}
-              {observed === 1 ? 'day' : `${observed} days`}.
-            </p>
-          )}
-        </Loaded>
-        <Loaded query={usage}>{(rows) => <OverTime rows={rows} days={daysBetween(from, to)} />}</Loaded>
-      </section>
+      {me.rights.includes('manage_budgets') && <SetBudgetCard />}
+      <UsageCard />
     </>
   );
 }
 
-const sumOf = (amounts: readonly number[]): number => amounts.reduce((sum, one) => sum + one, 0);
+/** @param subject the chosen one, by its place: user, key, tenant */
+const toMembers = (subject: string | undefined, isOperator: boolean) =>
+  ({
+    subject: {
+      label: 'Of a',
+      initial: 'user',
+      choices: [['user', 'User'], ['key', 'API key'], ...(isOperator ? [['tenant', 'Tenant'] as const] : [])],
+    },
+    id: subject !== '2' && {
+      label: subject === '1' ? 'Id of the key' : 'Id of the user',
+      help: '',
+      required: true,
+    },
+    tenant_id: subject === '2' && { help: '', required: true },
+    period: {
+      label: 'Each',
+      help: '',
+      required: true,
+      initial: 'month',
+      choices: [
+        ['day', 'Day (UTC)'],
+        ['month', 'Month (UTC)'],
+        ['total', 'In total'],
+      ],
+    },
+    limit_usd: { label: 'USD', help: '' },
+    limit_tokens: { label: 'Tokens' },
+  }) as const;
 
-/** Spending and reservations of each budget; with `onChange`, those that were set over the API can be removed. */
-export function BudgetCards({
-  budgets,
-  tenant,
-  onChange,
-}: {
-  budgets: readonly Budget[];
-  tenant?: string;
-  onChange?: () => void;
-}) {
-  const { api, me } = useSigned();
-  const { error, act } = useAction(onChange);
-  const remove = ({ subject, subject_id: id, period }: Budget) =>
-    act(() => api.removeBudget({ subject, id, period, tenant_id: tenant }));
-  const mayRemove = ({ subject }: Budget): boolean =>
-    onChange !== undefined &&
-    subject !== undefined &&
-    me.rights.includes(subject === 'tenant' ? 'operate_fleet' : 'manage_budgets');
+/** Sets the budget of a user or key, and for operators of a tenant. */
+function SetBudgetCard() {
+  const { me } = useSigned();
+  const isOperator = me.rights.includes('operate_fleet');
   return (
-    <>
-      {error && <ErrorNotice error={error} />}
-      <div className="cards">
-        {budgets.map((budget) => (
-          <BudgetCard
-            key={budget.scope}
-            budget={budget}
-            onRemove={mayRemove(budget) ? () => void remove(budget) : undefined}
+    <Card title="Set a budget">
+      <RouteForm
+        route="PUT /api/v1/budgets"
+        members={({ subject }) => toMembers(subject, isOperator)}
+        isComplete={({ limit_usd: usd = '', limit_tokens: tokens = '' }) => usd !== '' || tokens !== ''}
+        submit="Set"
+      >
+        {(read, isReady) => (
+          <TestRule
+            disabled={!isReady}
+            rule={() => {
+              const body = read();
+              if (!body) return undefined;
+              const { tenant_id, ...budget } = body;
+              return { tenant_id, budget };
+            }}
           />
-        ))}
-      </div>
-    </>
+        )}
+      </RouteForm>
+    </Card>
+  );
+}
+
+/** Usage of a period by day and tool, and what the month will have cost. */
+function UsageCard() {
+  const [days, setDays] = useState('30');
+  const to = dayBefore(Date.now(), 0);
+  const from = dayBefore(Date.now(), Number(days) - 1);
+  const forecast = useRoute('GET /api/v1/usage/forecast', {});
+  const usage = useRoute('GET /api/v1/usage', { query: { group_by: 'day,tool', from, to } });
+  return (
+    <Card title="Over time" beside={<Choice label="Period" value={days} onChange={setDays} options={PERIODS} />}>
+      <Loaded query={forecast}>
+        {({ month, observed_days: observed, rows }) => (
+          <p className="small">
+            {money(total(rows.map((row) => row.spent_usd)))} spent in {month}; at its end{' '}
+            <strong>{money(total(rows.map((row) => row.forecast_usd)))}</strong>, if it goes on as in the last{' '}
+            {observed === 1 ? 'day' : `${observed} days`}.
+          </p>
+        )}
+      </Loaded>
+      <Loaded query={usage}>{({ rows }) => <OverTime rows={rows} days={daysBetween(from, to)} />}</Loaded>
+    </Card>
+  );
+}
+
+const total = (amounts: readonly number[]): number => amounts.reduce((sum, one) => sum + one, 0);
+
+/** Spending and reservations of each budget. `isRemovable`: those that were set over the API can be removed. */
+export function BudgetCards(props: { budgets: readonly Budget[]; tenant?: string; isRemovable?: boolean }) {
+  const { budgets, tenant, isRemovable } = props;
+  const { api, me } = useSigned();
+  const remove = ({ subject, subject_id: id, period }: Budget) =>
+    api.request('DELETE /api/v1/budgets', { query: { subject, id, period, tenant_id: tenant } });
+  const mayRemove = ({ subject }: Budget) =>
+    isRemovable && subject && me.rights.includes(subject === 'tenant' ? 'operate_fleet' : 'manage_budgets');
+  return (
+    <div className="cards">
+      {budgets.map((budget) => (
+        <BudgetCard
+          key={budget.scope}
+          budget={budget}
+          onRemove={mayRemove(budget) ? () => remove(budget) : undefined}
+        />
+      ))}
+    </div>
   );
 }
 
@@ -113,45 +148,54 @@ function describeScope({ scope, subject, subject_id: id }: Budget): string {
   return [subject, id, 'in', period].filter(Boolean).join(' ');
 }
 
-function BudgetCard({ budget, onRemove }: { budget: Budget; onRemove: (() => void) | undefined }) {
-  const { limit_usd: limit, spent_usd: spent, held_usd: held } = budget;
+function BudgetCard(props: { budget: Budget; onRemove: (() => Promise<unknown>) | undefined }) {
+  const { budget, onRemove } = props;
+  const { spent_usd: spent, held_usd: held, spent_tokens: tokens } = budget;
   const scope = describeScope(budget);
+  const remove = onRemove && (
+    <ActionButton danger hidden={`the budget of ${scope}`} question={`Remove the budget of ${scope}?`} work={onRemove}>
+      Remove
+    </ActionButton>
+  );
   return (
     <section className="card stack" aria-label={`Budget of the ${scope}`}>
-      <div className="row spread">
+      <Spread beside={remove}>
         <h2 className="wrap">{scope}</h2>
-        {onRemove && (
-          <ConfirmButton danger question={`Remove the budget of ${scope}?`} onConfirm={onRemove}>
-            Remove<span className="visually-hidden"> the budget of {scope}</span>
-          </ConfirmButton>
-        )}
-      </div>
-      <div className="stack tight">
-        <span className="row spread small">
-          <span>
-            {money(spent)} spent{held > 0 && `, ${money(held)} held`}
-          </span>
-          <span>{limit === null ? 'no limit' : `of ${money(limit)}`}</span>
-        </span>
-        {limit !== null && <Meter used={spent} held={held} total={limit} label={`Money of the ${scope}`} />}
-      </div>
-      <div className="stack tight">
-        <span className="row spread small">
-          <span>{count(budget.spent_tokens)} tokens</span>
-          <span>{budget.limit_tokens === null ? 'no limit' : `of ${count(budget.limit_tokens)}`}</span>
-        </span>
-        {budget.limit_tokens !== null && (
-          <Meter
-            used={budget.spent_tokens}
-            held={budget.held_tokens}
-            total={budget.limit_tokens}
-            label={`Tokens of the ${scope}`}
-          />
-        )}
-      </div>
+      </Spread>
+      <LimitMeter
+        text={`${money(spent)} spent${held > 0 ? `, ${money(held)} held` : ''}`}
+        amounts={{ used: spent, held, total: budget.limit_usd }}
+        format={money}
+        label={`Money of the ${scope}`}
+      />
+      <LimitMeter
+        text={`${count(tokens)} tokens`}
+        amounts={{ used: tokens, held: budget.held_tokens, total: budget.limit_tokens }}
+        format={count}
+        label={`Tokens of the ${scope}`}
+      />
     </section>
   );
 }
+
+interface LimitProps {
+  text: string;
+  /** `total` is null without a limit. */
+  amounts: { used: number; held: number; total: number | null };
+  format: (value: number) => string;
+  label: string;
+}
+
+/** What is used of a limit, in words and as a meter. */
+const LimitMeter = ({ text, amounts: { used, held, total: limit }, format, label }: LimitProps) => (
+  <div className="stack tight">
+    <span className="row spread small">
+      <span>{text}</span>
+      <span>{limit === null ? 'no limit' : `of ${format(limit)}`}</span>
+    </span>
+    {limit !== null && <Meter used={used} held={held} total={limit} label={label} />}
+  </div>
+);
 
 function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
   const [chosen, setMeasure] = useState<Measure>();
@@ -159,12 +203,11 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
   const measure = chosen ?? (rows.some(({ cost_usd: cost }) => cost > 0) ? 'cost_usd' : 'calls');
   const usage = stackUsage(rows, days, measure);
   const exact = measure === 'cost_usd' ? money : count;
-  const total = usage.series.reduce((sum, series) => sum + series.total, 0);
   return (
     <div className="stack">
       <div className="row spread">
         <Segments label="Measure" value={measure} onChange={setMeasure} options={MEASURES} />
-        <strong className="numbers">{exact(total)} in all</strong>
+        <strong className="numbers">{exact(total(usage.series.map((series) => series.total)))} in all</strong>
       </div>
       {usage.series.length === 0 ? (
         <Empty>No usage in this period.</Empty>
@@ -175,27 +218,39 @@ function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
             label={`${MEASURES.find(([name]) => name === measure)?.[1] ?? ''} per day, by tool; figures in the table below`}
             format={measure === 'cost_usd' ? money : compact}
           />
-          <table className="table">
-            <Columns names={['Tool', 'In all', 'Share']} figures={['In all', 'Share']} />
-            <tbody>
-              {usage.series.map((series, place) => (
-                <tr key={series.name}>
-                  <td className="lead">
-                    <span className="row">
-                      <span className={`dot ${seriesColor(place)}`} />
-                      {series.name}
-                    </span>
-                  </td>
-                  <td data-label="Total" className="figure">
-                    {exact(series.total)}
-                  </td>
-                  <td className="figure wide-only">{Math.round((series.total / total) * 100)} %</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <SeriesTable series={usage.series} format={exact} />
         </>
       )}
     </div>
+  );
+}
+
+function SeriesTable({ series, format }: { series: StackedUsage['series']; format: (value: number) => string }) {
+  const all = total(series.map((one) => one.total));
+  return (
+    <Table
+      rows={series}
+      rowKey={({ name }) => name}
+      columns={[
+        {
+          head: 'Tool',
+          kind: 'lead',
+          cell: (one) => (
+            <span className="row">
+              <span className={`dot ${seriesColor(series.indexOf(one))}`} />
+              {one.name}
+            </span>
+          ),
+        },
+        { head: 'In all', kind: 'figure', cell: (one) => format(one.total) },
+        {
+          head: 'Share',
+          kind: 'figure',
+          className: 'wide-only',
+          labelled: false,
+          cell: (one) => `${Math.round((one.total / all) * 100)} %`,
+        },
+      ]}
+    />
   );
 }

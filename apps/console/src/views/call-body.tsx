@@ -1,53 +1,47 @@
 import type { FinishedCallDetail, KeptBody } from '@toolfleet/client';
 import { useState } from 'react';
+import { useRoute, type Loading } from '../api/queries.js';
 import { pretty } from '../format.js';
-import { useSigned } from '../session.js';
-import { ErrorNotice } from '../ui/components.js';
-import { useQuery, type Query } from '../use-query.js';
+import { Card, ErrorNotice, Verbatim } from '../ui/components.js';
 
 /** The kept parts of a call, or the reason why they are not shown. */
-export interface Body extends Pick<Query<KeptBody | undefined>, 'data' | 'error'> {
+export interface ShownBody extends Pick<Loading<KeptBody>, 'data' | 'error'> {
   /** Undefined until the record of the call is there. */
   access: FinishedCallDetail['body'] | undefined;
   /** Reads the body of another caller's call (recorded); absent where it was read, or cannot be. */
   show: (() => void) | undefined;
 }
 
-type Part = 'arguments' | 'result' | 'upstream' | 'errors';
+type BodyPart = 'arguments' | 'result' | 'upstream' | 'errors';
 
 /** The arguments and result of a call. Another caller's are read on request only, because the reading is recorded. */
-export function useBody(id: string, access: Body['access']): Body {
-  const { api } = useSigned();
+export function useBody(id: string, access: ShownBody['access']): ShownBody {
   const [isAsked, setAsked] = useState(false);
   const isRead = access === 'own' || access === 'shared' || (access === 'recorded' && isAsked);
-  const { data, error } = useQuery<KeptBody | undefined>(`body ${id} ${isRead}`, (signal) =>
-    isRead ? api.callBody(id, signal) : Promise.resolve(undefined),
-  );
-  return { access, data, error, show: access === 'recorded' && !isAsked ? () => setAsked(true) : undefined };
+  const { data, error } = useRoute('GET /api/v1/calls/{id}/body', { path: { id } }, { enabled: isRead });
+  const body = isRead ? data?.body : undefined;
+  return { access, data: body, error, show: access === 'recorded' && !isAsked ? () => setAsked(true) : undefined };
 }
 
 /** One kept part, or the reason why it is not shown. */
-export function BodySection({ title, part, body }: { title: string; part: Part; body: Body }) {
+export function BodySection({ title, part, body }: { title: string; part: BodyPart; body: ShownBody }) {
   const value = body.data?.[part];
   return (
-    <section className="card stack" aria-labelledby={part}>
-      <h2 id={part}>{title}</h2>
+    <Card title={title}>
       {value === undefined ? (
         <WhyNoBody body={body} />
       ) : (
         <>
-          <pre tabIndex={0} aria-label={title}>
-            {pretty(value)}
-          </pre>
+          <Verbatim label={title} text={pretty(value)} />
           <BodyNotes part={part} body={body} />
         </>
       )}
-    </section>
+    </Card>
   );
 }
 
 /** The missing rest of a part. */
-export function BodyNotes({ part, body: { data } }: { part: Part; body: Body }) {
+export function BodyNotes({ part, body: { data } }: { part: BodyPart; body: ShownBody }) {
   const isCut = data?.cut?.includes(part);
   const isRedacted = data?.redacted?.includes(part);
   return (
@@ -59,7 +53,7 @@ export function BodyNotes({ part, body: { data } }: { part: Part; body: Body }) 
 }
 
 /** Why a part is not shown, with the way to show it. */
-export function WhyNoBody({ body: { access, data, error, show } }: { body: Body }) {
+export function WhyNoBody({ body: { access, data, error, show } }: { body: ShownBody }) {
   if (error) return <ErrorNotice error={error} />;
   if (show)
     return (

@@ -1,11 +1,11 @@
 import type { CallSum } from '@toolfleet/client';
 import type { ReactNode } from 'react';
-import type { CallQuery } from '../api/console-api.js';
+import { useLoading } from '../api/queries.js';
 import { count, dateTime, duration, money } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Empty, Loaded, Segments } from '../ui/components.js';
-import { useQuery } from '../use-query.js';
+import { Card, Empty, Hidden, Loaded, Segments } from '../ui/components.js';
+import { Table } from '../ui/table.js';
 import { toCallQuery } from './call-filter.js';
 
 const EVERY_MS = 30_000;
@@ -36,7 +36,7 @@ const TABLES = {
   key: ['key_id', 'By key', 'Key'],
   code: ['code', 'By error code', 'Code'],
 } as const;
-type Group = keyof typeof TABLES;
+type SumGroup = keyof typeof TABLES;
 
 /**
  * Sums of the calls that match a filter, `children`, and a table for each group. Every figure leads to its calls, and tools and tenants
@@ -50,17 +50,18 @@ export function CallFigures({
 }: {
   filter?: Record<string, string>;
   period: Period;
-  by: readonly [Group, ...Group[]];
+  by: readonly [SumGroup, ...SumGroup[]];
   children?: ReactNode;
 }) {
   const { api } = useSigned();
   const selected = { ...filter, from: period };
   const ask = (signal: AbortSignal) => {
     const query = toCallQuery(selected, Date.now());
-    const sum = (group_by: CallQuery['group_by']) => api.finishedCalls({ ...query, group_by, limit: 1 }, signal);
+    const sum = (group_by: SumGroup) =>
+      api.request('GET /api/v1/calls', { query: { ...query, group_by, limit: 1 }, signal });
     return Promise.all(by.map(sum));
   };
-  const query = useQuery(`sums ${JSON.stringify([selected, by])}`, ask, EVERY_MS);
+  const query = useLoading(['sums', selected, by], ask, { everyMs: EVERY_MS });
   const toCalls = (more: Record<string, string> = {}) => toFilteredAddress('calls', { ...selected, ...more });
   const minutes = PERIODS.find(([name]) => name === period)![2];
   const total = query.data?.[0]?.groups?.total;
@@ -88,42 +89,38 @@ export function CallFigures({
 
 type ToCalls = (filter?: Record<string, string>) => string;
 
-function Totals({ total, minutes, toCalls }: { total: CallSum; minutes: number; toCalls: ToCalls }) {
-  return (
-    <div className="figure-cards">
-      <Figure
-        label="Calls"
-        value={count(total.calls)}
-        more={`${perMinute(total.calls, minutes)} a minute`}
-        to={toCalls()}
-      />
-      <Figure
-        label="Not successful"
-        value={count(total.failures)}
-        more={`${perMinute(total.failures, minutes)} a minute, ${share(total.failures, total.calls)} of all`}
-        to={toCalls({ status: 'failure' })}
-      />
-      <Figure label="Cost" value={money(total.cost_usd)} to={toAddress('budgets')} />
-      <Figure
-        label="Median duration"
-        value={duration(total.p50_ms)}
-        more={`95 % within ${duration(total.p95_ms)}, maximum ${duration(total.max_ms)}`}
-        to={toCalls({ slower_than_ms: String(Math.floor(total.p95_ms)) })}
-      />
-    </div>
-  );
-}
+const Totals = ({ total, minutes, toCalls }: { total: CallSum; minutes: number; toCalls: ToCalls }) => (
+  <div className="figure-cards">
+    <Figure
+      label="Calls"
+      value={count(total.calls)}
+      more={`${perMinute(total.calls, minutes)} a minute`}
+      to={toCalls()}
+    />
+    <Figure
+      label="Not successful"
+      value={count(total.failures)}
+      more={`${perMinute(total.failures, minutes)} a minute, ${share(total.failures, total.calls)} of all`}
+      to={toCalls({ status: 'failure' })}
+    />
+    <Figure label="Cost" value={money(total.cost_usd)} to={toAddress('budgets')} />
+    <Figure
+      label="Median duration"
+      value={duration(total.p50_ms)}
+      more={`95 % within ${duration(total.p95_ms)}, maximum ${duration(total.max_ms)}`}
+      to={toCalls({ slower_than_ms: String(Math.floor(total.p95_ms)) })}
+    />
+  </div>
+);
 
 /** A figure that leads somewhere. */
-export function Figure({ label, value, to, more }: { label: string; value: string; to: string; more?: ReactNode }) {
-  return (
-    <a className="card tool" href={to}>
-      <span className="soft small">{label}</span>
-      <strong className="figure-value numbers">{value}</strong>
-      {more !== undefined && <span className="soft small numbers">{more}</span>}
-    </a>
-  );
-}
+export const Figure = ({ label, value, to, more }: { label: string; value: string; to: string; more?: ReactNode }) => (
+  <a className="card tool" href={to}>
+    <span className="soft small">{label}</span>
+    <strong className="figure-value numbers">{value}</strong>
+    {more !== undefined && <span className="soft small numbers">{more}</span>}
+  </a>
+);
 
 /** What records call a tool that was not found. */
 const UNKNOWN_TOOL = '[unknown]';
@@ -131,7 +128,7 @@ const UNKNOWN_TOOL = '[unknown]';
 const perMinute = (calls: number, minutes: number): string => String(Number((calls / minutes).toPrecision(2)));
 const share = (part: number, all: number): string => `${all === 0 ? 0 : Math.round((part / all) * 100)} %`;
 
-function SumTable({ group, rows, toCalls }: { group: Group; rows: readonly CallSum[]; toCalls: ToCalls }) {
+function SumTable({ group, rows, toCalls }: { group: SumGroup; rows: readonly CallSum[]; toCalls: ToCalls }) {
   const [member, title, head] = TABLES[group];
   const sums = rows.flatMap((sum) => (sum[member] === undefined ? [] : [{ ...sum, value: sum[member] }]));
   if (sums.length === 0) return null;
@@ -140,55 +137,41 @@ function SumTable({ group, rows, toCalls }: { group: Group; rows: readonly CallS
     return group === 'tenant' ? toAddress('tenants', value) : toCalls({ [member]: value });
   };
   return (
-    <section className="card stack" aria-label={title}>
-      <h2>{title}</h2>
-      <table className="table">
-        <thead>
-          <tr>
-            <th scope="col">{head}</th>
-            {['Calls', 'Not successful', 'Median', '95 %', 'Cost'].map((name) => (
-              <th key={name} scope="col" className="figure">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {sums.slice(0, MAX_ROWS).map(({ value, calls, failures, p50_ms: p50, p95_ms: p95, cost_usd: cost }) => (
-            <tr key={value}>
-              <td className="lead">
-                <a href={toPage(value)}>{value}</a>
-              </td>
-              <td data-label="Calls" className="figure">
-                <a href={toCalls({ [member]: value })}>
-                  {count(calls)}
-                  <span className="visually-hidden"> calls of {value}</span>
-                </a>
-              </td>
-              <td data-label="Not successful" className="figure">
-                <a href={toCalls({ [member]: value, status: 'failure' })}>
-                  {count(failures)} ({share(failures, calls)})
-                  <span className="visually-hidden"> calls of {value} that did not succeed</span>
-                </a>
-              </td>
-              <td data-label="Median" className="figure">
-                {duration(p50)}
-              </td>
-              <td data-label="95 %" className="figure">
-                {duration(p95)}
-              </td>
-              <td data-label="Cost" className="figure">
-                {money(cost)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <Card title={title}>
+      <Table
+        rows={sums.slice(0, MAX_ROWS)}
+        rowKey={({ value }) => value}
+        columns={[
+          { head, kind: 'lead', cell: ({ value }) => <a href={toPage(value)}>{value}</a> },
+          {
+            head: 'Calls',
+            kind: 'figure',
+            cell: ({ value, calls }) => (
+              <a href={toCalls({ [member]: value })}>
+                {count(calls)}
+                <Hidden>calls of {value}</Hidden>
+              </a>
+            ),
+          },
+          {
+            head: 'Not successful',
+            kind: 'figure',
+            cell: ({ value, calls, failures }) => (
+              <a href={toCalls({ [member]: value, status: 'failure' })}>
+                {count(failures)} ({share(failures, calls)})<Hidden>calls of {value} that did not succeed</Hidden>
+              </a>
+            ),
+          },
+          { head: 'Median', kind: 'figure', cell: ({ p50_ms: ms }) => duration(ms) },
+          { head: '95 %', kind: 'figure', cell: ({ p95_ms: ms }) => duration(ms) },
+          { head: 'Cost', kind: 'figure', cell: ({ cost_usd: cost }) => money(cost) },
+        ]}
+      />
       {sums.length > MAX_ROWS && (
         <p className="soft small">
           The {MAX_ROWS} with the most calls of {count(sums.length)}.
         </p>
       )}
-    </section>
+    </Card>
   );
 }

@@ -1,6 +1,8 @@
-import type { FinishedCall, FinishedCallStatus } from '@toolfleet/client';
-import type { CallQuery } from '../api/console-api.js';
+import type { FinishedCall, FinishedCallStatus, RouteRequest } from '@toolfleet/client';
 import type { PlaceFilter } from '../router.js';
+
+/** Filters, page and sums of finished calls. */
+export type FinishedCallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
 
 const TEXT_FILTERS = ['id', 'tool', 'user_id', 'key_id', 'code', 'tenant_id'] as const;
 
@@ -14,7 +16,7 @@ const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 
 export const isPeriod = (from: string): boolean => PERIOD.test(from);
 
 /** The request for calls that match. Periods end at `now`, epoch ms. */
-export function toCallQuery(filter: PlaceFilter & CallFilter, now: number): CallQuery {
+export function toCallQuery(filter: PlaceFilter & CallFilter, now: number): FinishedCallQuery {
   const { from, to, status, slower_than_ms: slowerThan } = filter;
   const [, count, unit = ''] = PERIOD.exec(from ?? '') ?? [];
   const texts = TEXT_FILTERS.flatMap((name) => (filter[name] === undefined ? [] : [[name, filter[name].trim()]]));
@@ -28,7 +30,7 @@ export function toCallQuery(filter: PlaceFilter & CallFilter, now: number): Call
 }
 
 /** Whether a call that has just ended matches a request. */
-export function matchesQuery(call: FinishedCall, query: CallQuery): boolean {
+export function matchesQuery(call: FinishedCall, query: FinishedCallQuery): boolean {
   const { id = '', status, slower_than_ms: slowerThan = 0, from, to } = query;
   const endedAt = Date.parse(call.ended_at);
   return (

@@ -1,8 +1,8 @@
-import { useId, type InputHTMLAttributes } from 'react';
+import { useId, type ComponentProps } from 'react';
 import { inputTime } from '../format.js';
 import { replacePlace, toFilteredAddress, type PlaceFilter } from '../router.js';
 import { useSigned } from '../session.js';
-import { Choice, Labelled } from '../ui/components.js';
+import { Choice, TextInput } from '../ui/components.js';
 import { isPeriod } from './call-filter.js';
 import { CALL_STATUS } from './call-status.js';
 
@@ -19,16 +19,15 @@ const DAY_MS = 86_400_000;
 /** Filters that are shown on demand. */
 const MORE = ['user_id', 'key_id', 'code', 'slower_than_ms', 'tenant_id'] as const;
 
+type Change = (changes: Record<string, string | undefined>) => void;
+
 /** The filters of the list of calls. They are in the address, so that a link or a reload shows the same calls. `tools`: suggestions. */
 export function CallFilters({ filter, tools }: { filter: PlaceFilter; tools: readonly string[] }) {
   const { me } = useSigned();
   const suggestions = useId();
-  const change = (changes: Record<string, string | undefined>) =>
-    replacePlace(toFilteredAddress('calls', { ...filter, ...changes }));
-  const { from = '', to } = filter;
-  const isBetween = to !== undefined || (from !== '' && !isPeriod(from));
-  const input = (name: string, label: string, more: InputHTMLAttributes<HTMLInputElement> = {}) => (
-    <FilterInput {...more} label={label} value={filter[name] ?? ''} onText={(text) => change({ [name]: text })} />
+  const change: Change = (changes) => replacePlace(toFilteredAddress('calls', { ...filter, ...changes }));
+  const input = (name: string, label: string, more: Partial<ComponentProps<typeof TextInput>> = {}) => (
+    <TextInput {...more} label={label} value={filter[name] ?? ''} onChange={(text) => change({ [name]: text })} />
   );
   return (
     <search className="stack tight">
@@ -39,35 +38,14 @@ export function CallFilters({ filter, tools }: { filter: PlaceFilter; tools: rea
           label="Status"
           value={filter['status'] ?? ''}
           onChange={(status) => change({ status })}
-          options={[
-            ['', 'All'],
-            ['failure', 'not successful'],
-            ...Object.entries(CALL_STATUS).map(([status, [, text]]) => [status, text] as const),
-          ]}
+          options={STATUSES}
         />
-        <Choice
-          label="Ended"
-          value={isBetween ? BETWEEN : from}
-          onChange={(period) =>
-            change(
-              period === BETWEEN
-                ? { from: new Date(Date.now() - DAY_MS).toISOString(), to: undefined }
-                : { from: period, to: undefined },
-            )
-          }
-          options={[
-            ...PERIODS,
-            ...(isPeriod(from) && !PERIODS.some(([period]) => period === from)
-              ? [[from, `Last ${from}`] as const]
-              : []),
-            [BETWEEN, 'From … to …'],
-          ]}
-        />
+        <PeriodFilter filter={filter} onChange={change} />
       </div>
-      {isBetween && (
+      {isBetween(filter) && (
         <div className="filters equal">
-          <InstantInput label="From" instant={filter['from']} onInstant={(instant) => change({ from: instant })} />
-          <InstantInput label="To" instant={to} onInstant={(instant) => change({ to: instant })} />
+          <InstantInput label="From" instant={filter['from']} onInstant={(from) => change({ from })} />
+          <InstantInput label="To" instant={filter['to']} onInstant={(to) => change({ to })} />
         </div>
       )}
       <details open={MORE.some((name) => filter[name] !== undefined)}>
@@ -89,23 +67,27 @@ export function CallFilters({ filter, tools }: { filter: PlaceFilter; tools: rea
   );
 }
 
-function FilterInput({
-  label,
-  onText,
-  ...attributes
-}: { label: string; onText: (text: string) => void } & InputHTMLAttributes<HTMLInputElement>) {
+const STATUSES: readonly (readonly [string, string])[] = [
+  ['', 'All'],
+  ['failure', 'not successful'],
+  ...Object.entries(CALL_STATUS).map(([status, [, text]]) => [status, text] as const),
+];
+
+/** Whether two instants limit the calls, instead of a period that ends now. */
+const isBetween = ({ from = '', to }: PlaceFilter): boolean => to !== undefined || (from !== '' && !isPeriod(from));
+
+function PeriodFilter({ filter, onChange }: { filter: PlaceFilter; onChange: Change }) {
+  const { from = '' } = filter;
+  const isOther = isPeriod(from) && !PERIODS.some(([period]) => period === from);
+  const choose = (period: string) =>
+    onChange({ from: period === BETWEEN ? new Date(Date.now() - DAY_MS).toISOString() : period, to: undefined });
   return (
-    <Labelled label={label}>
-      {(id) => (
-        <input
-          {...attributes}
-          id={id}
-          autoComplete="off"
-          spellCheck={false}
-          onChange={(event) => onText(event.target.value)}
-        />
-      )}
-    </Labelled>
+    <Choice
+      label="Ended"
+      value={isBetween(filter) ? BETWEEN : from}
+      onChange={choose}
+      options={[...PERIODS, ...(isOther ? [[from, `Last ${from}`] as const] : []), [BETWEEN, 'From … to …']]}
+    />
   );
 }
 
@@ -120,11 +102,11 @@ function InstantInput({
   onInstant: (instant: string | undefined) => void;
 }) {
   return (
-    <FilterInput
+    <TextInput
       label={label}
       type="datetime-local"
       value={inputTime(instant)}
-      onText={(text) => onInstant(text === '' ? undefined : new Date(text).toISOString())}
+      onChange={(text) => onInstant(text === '' ? undefined : new Date(text).toISOString())}
     />
   );
 }

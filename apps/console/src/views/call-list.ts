@@ -36,19 +36,19 @@ export function withOlderCalls(
 }
 
 /** A row of the list: a call, and how many of the listed calls it was made within. */
-interface CallRow {
+interface ListedCall {
   call: FinishedCall;
   depth: number;
 }
 
 /** Calls in their order, those that a tool made below the call of that tool if it is listed, in the order in which they ended. */
-export function toRows(calls: readonly FinishedCall[]): CallRow[] {
+export function toRows(calls: readonly FinishedCall[]): ListedCall[] {
   const ids = new Set(calls.map(({ call_id: id }) => id));
   const isNested = ({ parent_call_id: parent }: FinishedCall) => parent !== undefined && ids.has(parent);
   const made = Map.groupBy(calls.filter(isNested).toReversed(), (call) => call.parent_call_id);
-  const rowsOf = (call: FinishedCall, depth: number): CallRow[] => [
+  const nest = (call: FinishedCall, depth: number): ListedCall[] => [
     { call, depth },
-    ...(made.get(call.call_id) ?? []).flatMap((child) => rowsOf(child, depth + 1)),
+    ...(made.get(call.call_id) ?? []).flatMap((child) => nest(child, depth + 1)),
   ];
-  return calls.filter((call) => !isNested(call)).flatMap((call) => rowsOf(call, 0));
+  return calls.filter((call) => !isNested(call)).flatMap((call) => nest(call, 0));
 }

@@ -1,11 +1,11 @@
-import type { CallBody, CallStages, JsonObject } from '@toolfleet/client';
+import type { CallBody, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
 import { asObject } from '../schema/form.js';
 import { toAddress } from '../router.js';
-import { Badge, ErrorNotice } from '../ui/components.js';
+import { Badge, Card, ErrorNotice, Notice, Verbatim } from '../ui/components.js';
 import { ResultFiles } from '../ui/result-files.js';
 import { Stages } from '../ui/meters.js';
-import type { CallState } from './follow-call.js';
+import type { OutcomeState } from './follow-call.js';
 
 /** State of a call: running, refused, failed in the tool, or its result. `isPage`: on the page of the call itself. */
 export function CallOutcome({
@@ -14,7 +14,7 @@ export function CallOutcome({
   withTiming = true,
   isPage = false,
 }: {
-  state: CallState;
+  state: OutcomeState;
   tool: string;
   withTiming?: boolean;
   isPage?: boolean;
@@ -22,38 +22,34 @@ export function CallOutcome({
   return (
     <div aria-live="polite" className="stack">
       {state.phase === 'running' && (
-        <div className="notice">
-          <strong>Running…</strong>
+        <Notice title="Running…">
           {state.callId !== undefined && !isPage && <CallLink id={state.callId} />}
           {state.progress.map((line, index) => (
             <span key={index} className="small">
               {line}
             </span>
           ))}
-        </div>
+        </Notice>
       )}
       {state.phase === 'refused' && <ErrorNotice error={state.error} />}
       {state.phase === 'withheld' && (
-        <div className="notice">
-          <strong>The call ended: {state.status}</strong>
+        <Notice title={`The call ended: ${state.status}`}>
           <span>{state.why}</span>
           {state.show && <button onClick={state.show}>Show the result</button>}
-        </div>
+        </Notice>
       )}
       {state.phase === 'ended' && <Ended ended={state} tool={tool} withTiming={withTiming} isPage={isPage} />}
     </div>
   );
 }
 
-function CallLink({ id }: { id: string }) {
-  return (
-    <a className="small wrap" href={toAddress('calls', id)}>
-      call {id}
-    </a>
-  );
-}
+const CallLink = ({ id }: { id: string }) => (
+  <a className="small wrap" href={toAddress('calls', id)}>
+    call {id}
+  </a>
+);
 
-type EndedState = Extract<CallState, { phase: 'ended' }>;
+type EndedState = Extract<OutcomeState, { phase: 'ended' }>;
 
 function Ended({
   ended: { body, tookMs },
@@ -69,45 +65,47 @@ function Ended({
   const { metadata, usage, output, text } = body;
   const outputText = typeof output === 'string' ? output : pretty(output);
   return (
-    <section className="card stack" aria-label="Result">
-      <div className="row spread">
-        <span className="row">
-          <OutcomeBadge body={body} />
-          {metadata['dry_run'] === true && <Badge tone="accent">dry run</Badge>}
-          {typeof metadata['provenance'] === 'string' && metadata['provenance'] !== 'live' && (
-            <Badge tone="warn">{metadata['provenance']}</Badge>
-          )}
-        </span>
-        <span className="soft small numbers">
-          {duration(body.execution_time_ms)} in the fleet
-          {tookMs !== undefined && `, ${duration(tookMs)} until here`}
-        </span>
-      </div>
+    <Card
+      label="Result"
+      beside={
+        <>
+          <OutcomeBadges body={body} />
+          <span className="soft small numbers">
+            {duration(body.execution_time_ms)} in the fleet
+            {tookMs !== undefined && `, ${duration(tookMs)} until here`}
+          </span>
+        </>
+      }
+    >
       {!body.success && <Failure error={body.error} metadata={metadata} />}
       {withTiming && <Timing body={body} />}
       {metadata['dry_run'] === true ? <DryRun output={asObject(output)} /> : null}
-      {output !== null && (
-        <div className="stack tight">
-          <h3>Output</h3>
-          <pre tabIndex={0} aria-label="Output">
-            {outputText}
-          </pre>
-        </div>
-      )}
-      {text !== '' && text !== outputText && (
-        <div className="stack tight">
-          <h3>Text for models</h3>
-          <pre tabIndex={0} aria-label="Text for models">
-            {text}
-          </pre>
-        </div>
-      )}
+      {output !== null && <Output title="Output" text={outputText} />}
+      {text !== '' && text !== outputText && <Output title="Text for models" text={text} />}
       <ResultFiles body={body} tool={tool} />
       <p className="small soft row">
         {money(usage.cost_usd)} · {usage.tokens} tokens
         {!isPage && metadata['dry_run'] !== true && <CallLink id={body.call_id} />}
       </p>
-    </section>
+    </Card>
+  );
+}
+
+const Output = ({ title, text }: { title: string; text: string }) => (
+  <div className="stack tight">
+    <h3>{title}</h3>
+    <Verbatim label={title} text={text} />
+  </div>
+);
+
+function OutcomeBadges({ body }: { body: CallBody }) {
+  const { dry_run: dryRun, provenance } = body.metadata;
+  return (
+    <span className="row">
+      <OutcomeBadge body={body} />
+      {dryRun === true && <Badge tone="accent">dry run</Badge>}
+      {typeof provenance === 'string' && provenance !== 'live' && <Badge tone="warn">{provenance}</Badge>}
+    </span>
   );
 }
 
@@ -121,26 +119,24 @@ function OutcomeBadge({ body: { success, metadata } }: { body: CallBody }) {
 function Failure({ error, metadata }: { error: string | null; metadata: JsonObject }) {
   const { suggestion, code, retryable } = metadata;
   return (
-    <div className={code === 'CANCELLED' ? 'notice' : 'notice bad'}>
-      <strong>{error ?? 'The tool failed'}</strong>
+    <Notice tone={code === 'CANCELLED' ? undefined : 'bad'} title={error ?? 'The tool failed'}>
       {typeof suggestion === 'string' && <span>{suggestion}</span>}
       <span className="small soft">
         {typeof code === 'string' ? code : 'TOOL_ERROR'}
         {retryable === true && ' · may be retried'}
       </span>
-    </div>
+    </Notice>
   );
 }
 
-function Timing({ body }: { body: CallBody }) {
-  const { timing } = body.metadata;
-  if (!timing) return null;
-  const { queue_ms, wait_ms, execute_ms } = timing as unknown as Pick<
-    CallStages,
-    'queue_ms' | 'wait_ms' | 'execute_ms'
-  >;
-  const rest = Math.max(0, body.execution_time_ms - queue_ms - wait_ms - execute_ms);
-  return <Stages withLegend stages={{ admit_ms: 0, wait_ms, queue_ms, execute_ms, rest_ms: rest }} />;
+function Timing({ body: { metadata, execution_time_ms: totalMs } }: { body: CallBody }) {
+  if (!metadata.timing) return null;
+  const timing = asObject(metadata.timing);
+  const [queue_ms = 0, wait_ms = 0, execute_ms = 0] = ['queue_ms', 'wait_ms', 'execute_ms'].map((stage) =>
+    Number(timing[stage]),
+  );
+  const rest_ms = Math.max(0, totalMs - queue_ms - wait_ms - execute_ms);
+  return <Stages withLegend stages={{ admit_ms: 0, wait_ms, queue_ms, execute_ms, rest_ms }} />;
 }
 
 function DryRun({ output }: { output: JsonObject }) {

@@ -1,6 +1,7 @@
 import { CATALOGUE, docUrl, isErrorCode, type FinishedCall } from '@toolfleet/client';
 import { duration } from '../format.js';
 import { toAddress } from '../router.js';
+import { Hidden, Notice } from '../ui/components.js';
 import { CallStatusBadge } from './call-status.js';
 import { toTimeline, type TimelineRow } from './call-timeline.js';
 
@@ -23,8 +24,7 @@ export function CallFailure({
 }) {
   const [view, title] = DECIDED_IN[code] ?? [];
   return (
-    <div className={status === 'refused' || status === 'cancelled' ? 'notice warn' : 'notice bad'}>
-      <strong>{error ?? code}</strong>
+    <Notice tone={status === 'refused' || status === 'cancelled' ? 'warn' : 'bad'} title={error ?? code}>
       {isErrorCode(code) && <span>{CATALOGUE[code].hint}</span>}
       {policy === 'denied' && rules && (
         <span>
@@ -41,7 +41,7 @@ export function CallFailure({
           {code} · <code>{docUrl(code)}</code>
         </span>
       )}
-    </div>
+    </Notice>
   );
 }
 
@@ -61,37 +61,35 @@ export function CallTimeline({ call, made }: { call: FinishedCall; made: readonl
   );
 }
 
-function TimelineRows({ rows, totalMs }: { rows: readonly TimelineRow[]; totalMs: number }) {
-  return (
-    <ol className="timeline">
-      {rows.map(({ call, name, color, startMs, ms }) => (
-        <li key={call?.call_id ?? name}>
-          {call ? (
-            <span className="row">
-              <a href={toAddress('calls', call.call_id)}>
-                {call.tool}
-                <span className="visually-hidden"> call {call.call_id}</span>
-              </a>
-              {call.status !== 'success' && <CallStatusBadge status={call.status} code={call.code} />}
-            </span>
-          ) : (
-            <span>{name}</span>
-          )}
-          <span className="numbers">{duration(ms)}</span>
-          <svg className="stages" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
-            <rect className="track" width="100" height="10" />
-            <rect
-              className={color ?? 's4'}
-              x={Math.min(99.4, (startMs / totalMs) * 100)}
-              width={Math.max(0.6, (ms / totalMs) * 100)}
-              height="10"
-            />
-          </svg>
-        </li>
-      ))}
-    </ol>
-  );
-}
+const TimelineRows = ({ rows, totalMs }: { rows: readonly TimelineRow[]; totalMs: number }) => (
+  <ol className="timeline">
+    {rows.map(({ call, name, color, startMs, ms }) => (
+      <li key={call?.call_id ?? name}>
+        {call ? (
+          <span className="row">
+            <a href={toAddress('calls', call.call_id)}>
+              {call.tool}
+              <Hidden>call {call.call_id}</Hidden>
+            </a>
+            {call.status !== 'success' && <CallStatusBadge status={call.status} code={call.code} />}
+          </span>
+        ) : (
+          <span>{name}</span>
+        )}
+        <span className="numbers">{duration(ms)}</span>
+        <svg className="stages" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+          <rect className="track" width="100" height="10" />
+          <rect
+            className={color ?? 's4'}
+            x={Math.min(99.4, (startMs / totalMs) * 100)}
+            width={Math.max(0.6, (ms / totalMs) * 100)}
+            height="10"
+          />
+        </svg>
+      </li>
+    ))}
+  </ol>
+);
 
 /** The attempts of a call that was tried more than once, and why those before the last one failed. */
 export function Attempts({ call: { retried = [], attempts, status, error } }: { call: FinishedCall }) {

@@ -25,13 +25,13 @@ export function toTimeline(
     at += ms;
     return { name, color, startMs: at - ms, ms };
   });
-  const startedAt = startOf(call);
+  const startedAt = startedAtMs(call);
   // Clocks of gateways differ, so a call may seem to begin before the one that made it.
   const calls = made
-    .map((one): TimelineRow => ({ call: one, startMs: Math.max(0, startOf(one) - startedAt), ms: one.duration_ms }))
+    .map((one): TimelineRow => ({ call: one, startMs: Math.max(0, startedAtMs(one) - startedAt), ms: one.duration_ms }))
     .toSorted((one, other) => one.startMs - other.startMs);
   const totalMs = Math.max(call.duration_ms, ...[...stages, ...calls].map(({ startMs, ms }) => startMs + ms));
   return { stages, made: calls, totalMs };
 }
 
-const startOf = ({ ended_at: endedAt, duration_ms: ms }: FinishedCall): number => Date.parse(endedAt) - ms;
+const startedAtMs = ({ ended_at: endedAt, duration_ms: ms }: FinishedCall): number => Date.parse(endedAt) - ms;

@@ -1,16 +1,17 @@
-import { useEffect, useRef, useState } from 'react';
 import type { FinishedCall } from '@toolfleet/client';
-import { useSigned } from '../session.js';
+import { useEffect, useRef, useState } from 'react';
 import { clockTime, dateTime, duration, money } from '../format.js';
 import { toAddress, toFilteredAddress, usePlace, type PlaceFilter } from '../router.js';
-import { Badge, Empty, ErrorNotice, Head } from '../ui/components.js';
+import { useSigned } from '../session.js';
+import { Badge, Empty, ErrorNotice, Head, Hidden, Notice } from '../ui/components.js';
 import { Stages } from '../ui/meters.js';
+import { Table, type TableColumn } from '../ui/table.js';
 import { toCallQuery } from './call-filter.js';
 import { CallFilters } from './call-filters.js';
 import { toRows } from './call-list.js';
 import { CallPage } from './call-page.js';
 import { CallStatusBadge } from './call-status.js';
-import { useCalls, type Calls } from './use-calls.js';
+import { useCalls, type LiveCalls } from './use-calls.js';
 
 /** Time after the last change of a filter until calls are asked for. */
 const TYPING_MS = 300;
@@ -27,57 +28,53 @@ function CallList({ filter }: { filter: PlaceFilter }) {
   const { me } = useSigned();
   const [following, setFollowing] = useState(true);
   const applied = useSettled(JSON.stringify(filter));
-  const { loadOlder, ...calls } = useCalls(
-    applied,
-    () => toCallQuery(JSON.parse(applied) as PlaceFilter, Date.now()),
-    following,
-  );
-  const [isLoading, setLoading] = useState(false);
-  const showOlder = async () => {
-    // New calls would move those that are being read.
-    setFollowing(false);
-    setLoading(true);
-    await loadOlder();
-    setLoading(false);
-  };
+  const toQuery = () => toCallQuery(JSON.parse(applied) as PlaceFilter, Date.now());
+  const { loadOlder, ...live } = useCalls(applied, toQuery, following);
+  const { calls } = live;
   return (
     <>
       <Head
         title="Calls"
         about={me.operator ? 'Finished calls of every tenant.' : `Finished calls of ${me.tenant_id}.`}
       >
-        <LiveMark calls={calls} following={following} />
+        <LiveMark live={live} following={following} />
         <button onClick={() => setFollowing(!following)}>{following ? 'Pause' : 'Follow'}</button>
       </Head>
-      {calls.error && <ErrorNotice error={calls.error} />}
-      {calls.state === 'off' && (
-        <div className="notice">
-          <strong>This fleet does not record calls</strong>
+      <ErrorNotice error={live.error} />
+      {live.state === 'off' && (
+        <Notice title="This fleet does not record calls">
           <span>GATEWAY_CALL_SPOOL is 0. The log and the metrics have every call.</span>
-        </div>
+        </Notice>
       )}
-      <CallFilters filter={filter} tools={[...new Set(calls.calls.map(({ tool }) => tool))].toSorted()} />
-      <div className="card">
-        {calls.calls.length > 0 ? (
-          <CallTable calls={calls.calls} />
-        ) : (
-          <Empty>
-            {calls.state === 'loading'
-              ? 'Loading…'
-              : calls.next === undefined
-                ? 'No matching call. New calls appear here automatically.'
-                : 'No matching call among the newest ones.'}
-          </Empty>
-        )}
-      </div>
-      {calls.next !== undefined && (
-        <p>
-          <button disabled={isLoading} onClick={() => void showOlder()}>
-            {isLoading ? 'Loading older calls…' : 'Show older calls'}
-          </button>
-        </p>
-      )}
+      <CallFilters filter={filter} tools={[...new Set(calls.map(({ tool }) => tool))].toSorted()} />
+      <div className="card">{calls.length > 0 ? <CallTable calls={calls} /> : <Empty>{whyNone(live)}</Empty>}</div>
+      {/* New calls would move those that are being read. */}
+      {live.next !== undefined && <OlderButton onStart={() => setFollowing(false)} loadOlder={loadOlder} />}
     </>
+  );
+}
+
+function whyNone({ state, next }: LiveCalls): string {
+  if (state === 'loading') return 'Loading…';
+  return next === undefined
+    ? 'No matching call. New calls appear here automatically.'
+    : 'No matching call among the newest ones.';
+}
+
+function OlderButton({ onStart, loadOlder }: { onStart: () => void; loadOlder: () => Promise<void> }) {
+  const [isLoading, setLoading] = useState(false);
+  const showOlder = async () => {
+    onStart();
+    setLoading(true);
+    await loadOlder();
+    setLoading(false);
+  };
+  return (
+    <p>
+      <button disabled={isLoading} onClick={() => void showOlder()}>
+        {isLoading ? 'Loading older calls…' : 'Show older calls'}
+      </button>
+    </p>
   );
 }
 
@@ -91,7 +88,7 @@ function useSettled(value: string): string {
   return settled;
 }
 
-function LiveMark({ calls: { state }, following }: { calls: Calls; following: boolean }) {
+function LiveMark({ live: { state }, following }: { live: LiveCalls; following: boolean }) {
   if (!following) return <Badge>paused</Badge>;
   if (state === 'live')
     return (
@@ -102,88 +99,69 @@ function LiveMark({ calls: { state }, following }: { calls: Calls; following: bo
   return state === 'reconnecting' ? <Badge tone="warn">connecting again</Badge> : null;
 }
 
+/** Depth from which calls are not indented further. */
+const MAX_INDENT = 4;
+
+type CallColumn = TableColumn<ReturnType<typeof toRows>[number]>;
+
+const FIRST_COLUMNS: readonly CallColumn[] = [
+  {
+    head: 'Tool',
+    kind: 'lead',
+    className: ({ depth }) => `nested-${Math.min(MAX_INDENT, depth)}`,
+    cell: ({ call }) => (
+      <a href={toAddress('calls', call.call_id)}>
+        {call.tool}
+        <Hidden>call {call.call_id}</Hidden>
+      </a>
+    ),
+  },
+  { head: 'Status', cell: ({ call }) => <CallStatusBadge status={call.status} code={call.code} /> },
+  {
+    head: 'Ended',
+    className: 'numbers ended',
+    title: ({ call }) => dateTime(call.ended_at),
+    cell: ({ call: { ended_at: at } }) => (isToday(at) ? clockTime(at) : dateTime(at)),
+  },
+];
+const TENANT_COLUMN: CallColumn = {
+  head: 'Tenant',
+  className: 'desk-only',
+  labelled: false,
+  cell: ({ call: { tenant_id: tenant } }) => <a href={toAddress('tenants', tenant)}>{tenant}</a>,
+};
+const COST_COLUMNS: readonly CallColumn[] = [
+  { head: 'User', className: 'caller', cell: ({ call }) => call.user_id },
+  { head: 'Attempts', kind: 'figure', className: 'desk-only', labelled: false, cell: ({ call }) => call.attempts },
+  { head: 'Cost', kind: 'figure', className: 'cost', cell: ({ call }) => money(call.cost_usd) },
+];
+
 function CallTable({ calls }: { calls: readonly FinishedCall[] }) {
   const { me } = useSigned();
   const scaleMs = Math.max(...calls.map(({ duration_ms: ms }) => ms));
   return (
-    <table className="table calls">
-      <caption className="visually-hidden">
-        Finished calls, newest first; calls that a tool made are below its call
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Tool</th>
-          <th scope="col">Status</th>
-          <th scope="col">Ended</th>
-          {me.operator && (
-            <th scope="col" className="desk-only">
-              Tenant
-            </th>
-          )}
-          <th scope="col">User</th>
-          <th scope="col" className="figure desk-only">
-            Attempts
-          </th>
-          <th scope="col" className="figure">
-            Cost
-          </th>
-          <th scope="col" className="desk-only">
-            Time
-          </th>
-          <th scope="col" className="figure">
-            Duration
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {toRows(calls).map(({ call, depth }) => (
-          <CallRow key={call.call_id} call={call} depth={depth} scaleMs={scaleMs} />
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-/** Depth from which calls are not indented further. */
-const MAX_INDENT = 4;
-
-function CallRow({ call, depth, scaleMs }: { call: FinishedCall; depth: number; scaleMs: number }) {
-  const { me } = useSigned();
-  return (
-    <tr>
-      <td className={`lead nested-${Math.min(MAX_INDENT, depth)}`}>
-        <a href={toAddress('calls', call.call_id)}>
-          {call.tool}
-          <span className="visually-hidden"> call {call.call_id}</span>
-        </a>
-      </td>
-      <td data-label="Status">
-        <CallStatusBadge status={call.status} code={call.code} />
-      </td>
-      <td data-label="Ended" className="numbers ended" title={dateTime(call.ended_at)}>
-        {isToday(call.ended_at) ? clockTime(call.ended_at) : dateTime(call.ended_at)}
-      </td>
-      {me.operator && (
-        <td className="desk-only">
-          <a href={toAddress('tenants', call.tenant_id)}>{call.tenant_id}</a>
-        </td>
-      )}
-      <td data-label="User" className="caller">
-        {call.user_id}
-      </td>
-      <td className="figure desk-only">{call.attempts}</td>
-      <td data-label="Cost" className="figure cost">
-        {money(call.cost_usd)}
-      </td>
-      <td className="desk-only">
-        <span className="call-stages">
-          <Stages stages={call.stages} scaleMs={scaleMs} />
-        </span>
-      </td>
-      <td data-label="Duration" className="figure duration">
-        {duration(call.duration_ms)}
-      </td>
-    </tr>
+    <Table
+      className="calls"
+      caption="Finished calls, newest first; calls that a tool made are below its call"
+      rows={toRows(calls)}
+      rowKey={({ call }) => call.call_id}
+      columns={[
+        ...FIRST_COLUMNS,
+        me.operator && TENANT_COLUMN,
+        ...COST_COLUMNS,
+        {
+          head: 'Time',
+          className: 'desk-only',
+          labelled: false,
+          cell: ({ call }) => (
+            <span className="call-stages">
+              <Stages stages={call.stages} scaleMs={scaleMs} />
+            </span>
+          ),
+        },
+        { head: 'Duration', kind: 'figure', className: 'duration', cell: ({ call }) => duration(call.duration_ms) },
+      ]}
+    />
   );
 }
 

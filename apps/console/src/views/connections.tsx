@@ -1,11 +1,12 @@
 import type { Connection } from '@toolfleet/client';
-import { useEffect, useState, type FormEvent, type ReactNode } from 'react';
+import { useEffect, useState } from 'react';
+import { SOURCE_TIMEOUT_MS, toSourcePath } from '../api/client.js';
+import { useAction, useRoute } from '../api/queries.js';
 import { dateTime } from '../format.js';
 import { replacePlace, toAddress, usePlace } from '../router.js';
+import { RouteForm } from '../schema/route-form.js';
 import { connectReturnUrl, takeReturn, useSigned } from '../session.js';
-import { Badge, ConfirmButton, Empty, ErrorNotice, Head, Labelled, Loaded, Search } from '../ui/components.js';
-import { useAction } from '../use-action.js';
-import { useQuery } from '../use-query.js';
+import { ActionButton, Badge, Empty, ErrorNotice, Head, Loaded, Notice, TextInput } from '../ui/components.js';
 
 /**
  * Accounts of the user at sources with tools that act as the calling user. Links in errors lead to `#/connections/<source>?link=<mark>`; the
@@ -17,15 +18,15 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
   const [user, setUser] = useState('');
   const [connected, setConnected] = useState<string>();
   const other = user.trim() === '' || user.trim() === me.user_id ? undefined : user.trim();
-  const query = useQuery(`connections ${other ?? ''}`, (signal) => api.connections(other, signal));
-  const { error, act } = useAction(query.refresh);
-  const run = (work: () => Promise<unknown>) => {
-    setConnected(undefined);
-    return act(work);
-  };
+  const query = useRoute('GET /api/v1/connections', { query: { user_id: other } });
+  const { error, act } = useAction();
+  const finish = (body: { redirect: string; redirect_uri: string }) =>
+    api
+      .request('POST /api/v1/connections/finish', { body, timeoutMs: SOURCE_TIMEOUT_MS })
+      .then(({ source }) => setConnected(source));
   useEffect(() => {
     const back = takeReturn();
-    if (back !== undefined) void run(async () => setConnected((await api.finishConnection(back)).source));
+    if (back !== undefined) void act(() => finish(back));
     // Once, when the browser comes back.
   }, []);
   const done = (source: string) => {
@@ -33,163 +34,115 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
     // The mark is of no use any more.
     replacePlace(toAddress('connections'));
   };
+  const isConnected = query.data?.find(({ source }) => source === connected)?.connected !== false;
   return (
     <>
       <Head
         title="Connections"
         about={`Services at which tools act ${other === undefined ? `as ${me.user_id || 'you'}` : `as ${other}`}, with personal accounts.`}
-      >
-        <button onClick={query.refresh}>Refresh</button>
-      </Head>
+        refreshes
+      />
       {me.rights.includes('manage_keys') && (
-        <Search label="User" value={user} placeholder={me.user_id} onChange={setUser} />
+        <TextInput type="search" label="User" value={user} placeholder={me.user_id} onChange={setUser} />
       )}
-      {error && <ErrorNotice error={error} />}
-      {connected !== undefined && (
-        <div className="notice good" role="status">
-          <strong>{connected} is connected</strong>
+      <ErrorNotice error={error} />
+      {connected !== undefined && isConnected && (
+        <Notice tone="good" role="status" title={`${connected} is connected`}>
           <span>Tools of it act with your account now. You can go back to where you came from.</span>
-        </div>
+        </Notice>
       )}
       <Loaded query={query}>
         {(connections) => (
-          <ConnectionList
-            connections={connections}
-            chosen={item}
-            render={(connection) => (
-              <ConnectionCard
-                key={connection.source}
-                connection={connection}
-                isOwn={other === undefined}
-                link={connection.source === item ? link : undefined}
-                run={run}
-                onConnected={done}
-                onDisconnect={() => void run(() => api.disconnect(connection.source, other))}
-              />
-            )}
-          />
+          <>
+            <WhyNone connections={connections} chosen={item} />
+            {/* The source of a link first. */}
+            {connections
+              .toSorted((a, b) => Number(b.source === item) - Number(a.source === item))
+              .map((connection) => (
+                <ConnectionCard
+                  key={connection.source}
+                  connection={connection}
+                  user={other}
+                  link={connection.source === item ? link : undefined}
+                  onConnected={done}
+                />
+              ))}
+          </>
         )}
       </Loaded>
     </>
   );
 }
 
-/** The source of a link first. */
-function ConnectionList({
-  connections,
-  chosen,
-  render,
-}: {
-  connections: readonly Connection[];
-  chosen: string | undefined;
-  render: (connection: Connection) => ReactNode;
-}) {
+function WhyNone({ connections, chosen }: { connections: readonly Connection[]; chosen: string | undefined }) {
   if (connections.length === 0) return <Empty>No source acts as its users.</Empty>;
-  const isMissing = chosen !== undefined && !connections.some(({ source }) => source === chosen);
-  return (
-    <>
-      {isMissing && <Empty>{chosen} does not act as its users, or you may not use its tools.</Empty>}
-      {connections.toSorted((a, b) => Number(b.source === chosen) - Number(a.source === chosen)).map(render)}
-    </>
-  );
+  if (chosen === undefined || connections.some(({ source }) => source === chosen)) return null;
+  return <Empty>{chosen} does not act as its users, or you may not use its tools.</Empty>;
 }
 
-function ConnectionCard({
-  connection: { source, mode, connected, reason, help, scopes, connected_at: since },
-  isOwn,
-  link,
-  run,
-  onConnected,
-  onDisconnect,
-}: {
+interface ConnectionProps {
   connection: Connection;
-  isOwn: boolean;
+  /** The user of the account, unless it is the caller. */
+  user: string | undefined;
   link: string | undefined;
-  run: (work: () => Promise<unknown>) => Promise<void>;
   onConnected: (source: string) => void;
-  onDisconnect: () => void;
-}) {
+}
+
+function ConnectionCard({ connection, user, link, onConnected }: ConnectionProps) {
   const { api } = useSigned();
-  const signIn = () =>
-    run(async () => {
-      const redirectUri = connectReturnUrl(source);
-      location.assign((await api.authorizeConnection(source, redirectUri, link)).authorization_url);
+  const { source, mode, connected, reason, help, scopes = [], connected_at: since } = connection;
+  const { path } = toSourcePath(source);
+  const signIn = async () => {
+    const { authorization_url: url } = await api.request('POST /api/v1/connections/{kind}/{name}/authorize', {
+      path,
+      body: { redirect_uri: connectReturnUrl(source), link },
+      timeoutMs: SOURCE_TIMEOUT_MS,
     });
-  const putKey = (key: string) => run(() => api.putConnection(source, key, link).then(() => onConnected(source)));
+    location.assign(url);
+  };
+  const disconnect = () => api.request('DELETE /api/v1/connections/{kind}/{name}', { path, query: { user_id: user } });
   return (
     <section className="card stack" aria-labelledby={`connection-${source}`}>
       <div className="row">
         <h2 id={`connection-${source}`}>{source}</h2>
-        {connected ? (
-          <Badge tone="good">connected</Badge>
-        ) : mode === 'api_key' || mode === 'connect' || reason !== undefined ? (
-          <Badge tone="warn">not connected</Badge>
-        ) : (
-          <Badge>not used yet</Badge>
-        )}
+        <ConnectionState connection={connection} />
       </div>
       {since !== undefined && <span className="small soft">since {dateTime(since)}</span>}
-      {scopes && scopes.length > 0 && <span className="small soft">{scopes.join(' ')}</span>}
+      {scopes.length > 0 && <span className="small soft">{scopes.join(' ')}</span>}
       {reason !== undefined && <span>{reason}</span>}
-      {isOwn && mode === 'connect' && (
+      {user === undefined && mode === 'connect' && (
         <span>
-          <button className={connected ? undefined : 'primary'} onClick={() => void signIn()}>
+          <ActionButton className={connected ? undefined : 'primary'} hidden={source} work={signIn}>
             {connected ? 'Connect again' : 'Connect'}
-            <span className="visually-hidden"> {source}</span>
-          </button>
+          </ActionButton>
         </span>
       )}
       {(mode === 'exchange' || mode === 'id_jag') && (
         <span className="small soft">It acts with your sign-in; there is nothing to connect.</span>
       )}
-      {isOwn && mode === 'api_key' && <KeyForm source={source} help={help} onKey={putKey} />}
+      {/* The key is sent once and shown nowhere. */}
+      {user === undefined && mode === 'api_key' && (
+        <RouteForm
+          route="PUT /api/v1/connections/{kind}/{name}"
+          request={{ path, body: { link } }}
+          members={{ api_key: { label: `Your key for ${source}`, help: help ?? '', secret: true } }}
+          submit="Save key"
+          onDone={() => onConnected(source)}
+        />
+      )}
       {since !== undefined && (
         <span>
-          <ConfirmButton danger question={`Disconnect ${source}?`} onConfirm={onDisconnect}>
-            Disconnect<span className="visually-hidden"> {source}</span>
-          </ConfirmButton>
+          <ActionButton danger hidden={source} question={`Disconnect ${source}?`} work={disconnect}>
+            Disconnect
+          </ActionButton>
         </span>
       )}
     </section>
   );
 }
 
-/** Takes a personal key. It is sent once and shown nowhere. */
-function KeyForm({
-  source,
-  help,
-  onKey,
-}: {
-  source: string;
-  help: string | undefined;
-  onKey: (key: string) => Promise<void>;
-}) {
-  const [key, setKey] = useState('');
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    setKey('');
-    void onKey(key.trim());
-  };
-  return (
-    <form className="stack tight" onSubmit={submit}>
-      {help !== undefined && <span className="small">{help}</span>}
-      <Labelled label={`Your key for ${source}`}>
-        {(id) => (
-          <input
-            id={id}
-            type="password"
-            autoComplete="off"
-            spellCheck={false}
-            value={key}
-            onChange={(event) => setKey(event.target.value)}
-          />
-        )}
-      </Labelled>
-      <span>
-        <button className="primary" disabled={key.trim() === ''}>
-          Save key
-        </button>
-      </span>
-    </form>
-  );
+function ConnectionState({ connection: { connected, mode, reason } }: { connection: Connection }) {
+  if (connected) return <Badge tone="good">connected</Badge>;
+  if (mode === 'api_key' || mode === 'connect' || reason !== undefined) return <Badge tone="warn">not connected</Badge>;
+  return <Badge>not used yet</Badge>;
 }

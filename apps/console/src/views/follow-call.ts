@@ -1,10 +1,10 @@
 import { FINAL_STATUSES, ToolCallError, type CallBody, type CallStatus } from '@toolfleet/client';
 import { useEffect, useState } from 'react';
 import { useSigned } from '../session.js';
-import { asToolError } from '../use-query.js';
+import { asToolError } from '../api/queries.js';
 
 /** A call made from this page, or one that the fleet keeps. */
-export type CallState =
+export type OutcomeState =
   | { phase: 'idle' }
   | { phase: 'running'; callId?: string; progress: readonly string[] }
   | { phase: 'refused'; error: ToolCallError }
@@ -22,6 +22,8 @@ interface FollowedCall {
   show?: () => void;
 }
 
+/** Without the result of another caller, whose reading is recorded. */
+const OWN = { content: 'own' } as const;
 const NOTHING: FollowedCall = { call: undefined, progress: [], error: undefined };
 const MOST_PROGRESS = 20;
 /** Wait before a stream that was lost is opened again. */
@@ -40,11 +42,11 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
     void (async () => {
       while (!signal.aborted) {
         try {
-          const call = await api.asyncCall(id, signal);
+          const call = await api.request('GET /api/v1/calls/{id}', { path: { id }, query: OWN, signal });
           show({ call, error: undefined });
           if (FINAL_STATUSES.has(call.status)) return;
           const progress: string[] = [];
-          for await (const event of api.callEvents(id, signal)) {
+          for await (const event of api.events('GET /api/v1/calls/{id}/events', { path: { id }, query: OWN, signal })) {
             if (event.type === 'done') break;
             if (event.type !== 'progress') continue;
             const text = progressText(event.data);
@@ -62,7 +64,7 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
     return () => controller.abort();
   }, [api, id]);
   const read = () => {
-    const shown = api.asyncCall(id!, undefined, true).then((call) => ({ call }));
+    const shown = api.request('GET /api/v1/calls/{id}', { path: { id: id! } }).then((call) => ({ call }));
     void shown
       .catch((error: unknown) => ({ error: asToolError(error) }))
       .then((news) => setFollowed({ ...NOTHING, ...news }));
@@ -71,7 +73,7 @@ export function useFollowedCall(id: string | undefined): FollowedCall {
 }
 
 /** The state of a followed call as `CallOutcome` shows it. */
-export function toCallState({ call, progress, error, show }: FollowedCall): CallState {
+export function toOutcome({ call, progress, error, show }: FollowedCall): OutcomeState {
   if (!call) return error ? { phase: 'refused', error } : { phase: 'idle' };
   const { call_id: callId, status, result, result_omitted: omitted } = call;
   if (result) return { phase: 'ended', body: result };

@@ -1,47 +1,24 @@
-import type { ApiKey, Me } from '@toolfleet/client';
-import { useSigned } from '../session.js';
+import type { ApiKey, Me, RouteAnswer, UserSession } from '@toolfleet/client';
+import { useState } from 'react';
 import { dateTime } from '../format.js';
-import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Head, Loaded } from '../ui/components.js';
-import { useAction } from '../use-action.js';
-import { useQuery } from '../use-query.js';
-import { NewKeyForm } from './new-key-form.js';
-import { Roles } from './roles.js';
-import { Sessions } from './sessions.js';
+import { RouteForm } from '../schema/route-form.js';
+import { useSigned } from '../session.js';
+import { ActionButton, Badge, Card, Head, NewSecret } from '../ui/components.js';
+import { RouteTable, type TableColumn } from '../ui/table.js';
 
 /** Who has access: the caller's keys and sign-ins; with rights, the tenant's with its roles; for operators, keys of every tenant. */
 export function KeysView() {
-  const { api, me } = useSigned();
-  const query = useQuery('keys', api.keys);
-  const { error, act } = useAction(query.refresh);
+  const { me } = useSigned();
+  const scope = me.operator ? 'Of every tenant' : managesKeys(me) ? `Of ${me.tenant_id}` : 'Your own';
   return (
     <>
       <Head
         title="Users and keys"
-        about={`${me.operator ? 'Of every tenant' : managesKeys(me) ? `Of ${me.tenant_id}` : 'Your own'}. A revoked key or an ended sign-in is refused within 5 seconds.`}
-      >
-        <button onClick={query.refresh}>Refresh</button>
-      </Head>
-      <NewKeyForm onCreated={query.refresh} />
-      {error && <ErrorNotice error={error} />}
-      <section className="card stack" aria-labelledby="keys">
-        <h2 id="keys">API keys</h2>
-        <Loaded query={query}>
-          {(keys) =>
-            keys.length === 0 ? (
-              <Empty>No keys yet.</Empty>
-            ) : (
-              <table className="table">
-                <Columns names={['Client', 'Tenant', 'User', 'Roles', 'Tools', 'Last used', 'State']} actions />
-                <tbody>
-                  {keys.toSorted(newestFirst).map((key) => (
-                    <KeyRow key={key.id} apiKey={key} onRevoke={() => void act(() => api.revokeKey(key.id))} />
-                  ))}
-                </tbody>
-              </table>
-            )
-          }
-        </Loaded>
-      </section>
+        about={`${scope}. A revoked key or an ended sign-in is refused within 5 seconds.`}
+        refreshes
+      />
+      <NewKeyCard />
+      <Keys />
       <Sessions />
       {managesKeys(me) && <Roles />}
     </>
@@ -51,44 +28,189 @@ export function KeysView() {
 /** Whether a caller manages the keys of its tenant, not only its own. */
 const managesKeys = ({ rights }: Me): boolean => rights.includes('manage_keys');
 
-const newestFirst = (a: ApiKey, b: ApiKey): number => (a.created_at < b.created_at ? 1 : -1);
+const DAY_SECONDS = 86_400;
 
-function KeyRow({ apiKey: key, onRevoke }: { apiKey: ApiKey; onRevoke: () => void }) {
+/** What a caller can choose for a new key. */
+const toMembers = (me: Me) =>
+  ({
+    client: { placeholder: 'what will use it' },
+    tenant_id: me.operator && { placeholder: me.tenant_id, help: '' },
+    service_account: managesKeys(me) && { placeholder: 'none: for yourself', help: '' },
+    user_id: me.rights.includes('mint_for_users') && {
+      placeholder: me.operator ? 'as the client' : me.user_id,
+      help: '',
+    },
+    roles: { placeholder: 'none' },
+    tools: { placeholder: '* for all, or names with *', help: '' },
+    tier: me.operator && { label: 'Rate class', placeholder: 'free, pro, max, enterprise' },
+    mcp_mode: {
+      label: 'MCP shows',
+      help: '',
+      unset: 'as the client asks',
+      choices: [
+        ['list', 'every tool'],
+        ['search', 'search and call'],
+        ['code', 'search, describe, run programs'],
+      ],
+    },
+    expires_in_seconds: {
+      label: 'Lives',
+      help: '',
+      unset: 'until it is revoked',
+      initial: 90 * DAY_SECONDS,
+      choices: [
+        [30 * DAY_SECONDS, '30 days'],
+        [90 * DAY_SECONDS, '90 days'],
+        [365 * DAY_SECONDS, 'a year'],
+      ],
+    },
+  }) as const;
+
+/** Creates a key and shows its secret once. */
+function NewKeyCard() {
   const { me } = useSigned();
-  const expired = key.expires_at !== null && Date.parse(key.expires_at) <= Date.now();
-  const live = key.revoked_at === null && !expired;
+  const [made, setMade] = useState<RouteAnswer<'POST /api/v1/keys'>>();
   return (
-    <tr>
-      <td className="lead">
-        <span>
-          <strong>{key.client}</strong> <code className="soft">{key.id}</code>
-        </span>
-      </td>
-      <td data-label="Tenant">{key.tenant_id}</td>
-      <td data-label="User">
-        {key.user_id} {key.is_service_account && <Badge>service</Badge>}
-        {key.person.user_id !== key.user_id && <span className="small soft"> made by {key.person.user_id}</span>}
-      </td>
-      <td data-label="Roles">{key.roles.join(', ') || 'none'}</td>
-      <td data-label="Tools">
-        <code>{key.tools.join(' ')}</code>
-        {key.mcp_mode !== null && <span className="small soft"> MCP: {key.mcp_mode}</span>}
-      </td>
-      <td data-label="Last used">{key.last_used_at === null ? 'never' : dateTime(key.last_used_at)}</td>
-      <td data-label="State">
-        {live ? <Badge tone="good">live</Badge> : <Badge tone="bad">{expired ? 'expired' : 'revoked'}</Badge>}
-        {live && key.expires_at !== null && <span className="small soft"> until {dateTime(key.expires_at)}</span>}
-      </td>
-      <td>
-        {live &&
-          (key.id === me.key_id ? (
-            <span className="small soft">in use here</span>
-          ) : (
-            <ConfirmButton danger question={`Revoke the key of ${key.client}?`} onConfirm={onRevoke}>
-              Revoke<span className="visually-hidden"> the key {key.id}</span>
-            </ConfirmButton>
+    <Card title="New key">
+      <RouteForm route="POST /api/v1/keys" members={toMembers(me)} submit="Make key" onDone={setMade} />
+      {made && (
+        <NewSecret title={`Key of ${made.client}`} secret={made.token}>
+          <button onClick={() => setMade(undefined)}>Done</button>
+          {made.warnings.map((warning) => (
+            <span key={warning}>Warning: {warning}</span>
           ))}
-      </td>
-    </tr>
+        </NewSecret>
+      )}
+    </Card>
   );
 }
+
+const isExpired = ({ expires_at: at }: ApiKey): boolean => at !== null && Date.parse(at) <= Date.now();
+const isLive = (key: ApiKey): boolean => key.revoked_at === null && !isExpired(key);
+
+const KEY_COLUMNS: readonly TableColumn<ApiKey>[] = [
+  {
+    head: 'Client',
+    kind: 'lead',
+    cell: (key) => <strong>{key.client}</strong>,
+    note: ({ id }) => <code>{id}</code>,
+  },
+  { head: 'Tenant', cell: (key) => key.tenant_id },
+  {
+    head: 'User',
+    cell: (key) => [key.user_id, ' ', key.is_service_account && <Badge key="service">service</Badge>],
+    note: ({ person, user_id: user }) => person.user_id !== user && `made by ${person.user_id}`,
+  },
+  { head: 'Roles', cell: (key) => key.roles.join(', ') || 'none' },
+  {
+    head: 'Tools',
+    cell: (key) => <code>{key.tools.join(' ')}</code>,
+    note: ({ mcp_mode: mode }) => mode && `MCP: ${mode}`,
+  },
+  { head: 'Last used', cell: (key) => (key.last_used_at === null ? 'never' : dateTime(key.last_used_at)) },
+  {
+    head: 'State',
+    cell: (key) =>
+      isLive(key) ? (
+        <Badge tone="good">live</Badge>
+      ) : (
+        <Badge tone="bad">{isExpired(key) ? 'expired' : 'revoked'}</Badge>
+      ),
+    note: (key) => isLive(key) && key.expires_at && `until ${dateTime(key.expires_at)}`,
+  },
+];
+
+function Keys() {
+  const { api, me } = useSigned();
+  const revoke = ({ id }: ApiKey) => api.request('DELETE /api/v1/keys/{id}', { path: { id } });
+  return (
+    <RouteTable
+      route="GET /api/v1/keys"
+      title="API keys"
+      empty="No keys yet."
+      order={(one, other) => (one.created_at < other.created_at ? 1 : -1)}
+      rowKey={({ id }) => id}
+      columns={[
+        ...KEY_COLUMNS,
+        {
+          head: 'Actions',
+          kind: 'actions',
+          cell: (key) =>
+            isLive(key) &&
+            (key.id === me.key_id ? (
+              <InUse />
+            ) : (
+              <ActionButton
+                danger
+                hidden={`the key ${key.id}`}
+                question={`Revoke the key of ${key.client}?`}
+                work={() => revoke(key)}
+              >
+                Revoke
+              </ActionButton>
+            )),
+        },
+      ]}
+    />
+  );
+}
+
+const InUse = () => <span className="small soft">in use here</span>;
+
+/** Who is signed in: people with their roles and groups, in browsers and in MCP clients that they connected. */
+function Sessions() {
+  const { api } = useSigned();
+  const end = ({ id }: UserSession) => api.request('DELETE /api/v1/sessions/{id}', { path: { id } });
+  return (
+    <RouteTable
+      route="GET /api/v1/sessions"
+      title="Signed-in users"
+      empty="No user is signed in."
+      rowKey={({ id }) => id}
+      columns={[
+        { head: 'User', kind: 'lead', cell: (session) => <strong>{session.user_id}</strong> },
+        { head: 'In', cell: ({ client }) => (client === null ? 'browser' : (client.name ?? client.id)) },
+        { head: 'Roles', cell: ({ roles }) => (roles.length === 0 ? <Badge>member</Badge> : roles.join(', ')) },
+        { head: 'Groups', cell: ({ groups }) => groups.join(', ') || 'none' },
+        { head: 'Since', cell: (session) => dateTime(session.created_at) },
+        { head: 'Until', cell: (session) => dateTime(session.expires_at) },
+        {
+          head: 'Actions',
+          kind: 'actions',
+          cell: (session) =>
+            session.current ? (
+              <InUse />
+            ) : (
+              <ActionButton
+                danger
+                hidden={`the session of ${session.user_id}`}
+                question={`End this session of ${session.user_id}?`}
+                work={() => end(session)}
+              >
+                End
+              </ActionButton>
+            ),
+        },
+      ]}
+    />
+  );
+}
+
+/** What keys and signed-in users can be, with the rights that follow and the groups that give them. */
+const Roles = () => (
+  <RouteTable
+    route="GET /api/v1/roles"
+    title="Roles"
+    rowKey={({ name }) => name}
+    columns={[
+      {
+        head: 'Role',
+        kind: 'lead',
+        cell: ({ name }) => <strong>{name}</strong>,
+        note: ({ declared }) => declared === 'config' && <Badge>configuration file</Badge>,
+      },
+      { head: 'Rights', cell: ({ rights }) => rights.join(', ') || 'none' },
+      { head: 'Groups with it', cell: ({ groups }) => groups.join(', ') || 'none' },
+    ]}
+  />
+);

@@ -1,9 +1,9 @@
 import type { Budget } from '@toolfleet/client';
+import { useRoute } from '../api/queries.js';
 import { count } from '../format.js';
 import { replacePlace, toAddress, toFilteredAddress, usePlace } from '../router.js';
 import { useSigned } from '../session.js';
 import { Head, Loaded } from '../ui/components.js';
-import { useQuery } from '../use-query.js';
 import { BudgetCards } from './budgets.js';
 import { CallFigures, Figure, PeriodChoice, toPeriod } from './call-figures.js';
 import { useWaitingApprovals } from './quarantine.js';
@@ -13,9 +13,9 @@ const EVERY_MS = 30_000;
 
 /** What happened lately and what needs attention. Every figure leads to its calls. */
 export function OverviewView() {
-  const { api, me } = useSigned();
+  const { me } = useSigned();
   const { filter } = usePlace();
-  const budgets = useQuery('budgets', api.budgets, EVERY_MS);
+  const query = useRoute('GET /api/v1/budgets', {}, { everyMs: EVERY_MS });
   return (
     <>
       <Head title="Overview" about={me.operator ? 'Calls of every tenant.' : `Calls of ${me.tenant_id}.`}>
@@ -33,7 +33,7 @@ export function OverviewView() {
         <h2 id="budgets">
           <a href={toAddress('budgets')}>Budgets of {me.tenant_id}</a>
         </h2>
-        <Loaded query={budgets}>{(found) => <BudgetCards budgets={found.filter(isNotable)} />}</Loaded>
+        <Loaded query={query}>{({ budgets }) => <BudgetCards budgets={budgets.filter(isNotable)} />}</Loaded>
       </section>
     </>
   );
@@ -65,8 +65,7 @@ function Attention() {
 }
 
 function FleetFigures() {
-  const { api } = useSigned();
-  const { data } = useQuery('fleet', api.fleet, EVERY_MS);
+  const { data } = useRoute('GET /api/v1/fleet', {}, { everyMs: EVERY_MS });
   if (!data) return null;
   const jobs = (states: readonly string[]) =>
     data.queues.reduce((sum, queue) => sum + states.reduce((part, state) => part + (queue.jobs[state] ?? 0), 0), 0);

@@ -1,9 +1,8 @@
 import type { Fleet, SlotStatus } from '@toolfleet/client';
-import { useSigned } from '../session.js';
+import { useRoute } from '../api/queries.js';
 import { count, duration } from '../format.js';
-import { Facts, Badge, Empty, Head, Loaded } from '../ui/components.js';
+import { Badge, Card, Empty, Facts, Head, Loaded } from '../ui/components.js';
 import { Meter } from '../ui/meters.js';
-import { useQuery } from '../use-query.js';
 
 const EVERY_MS = 3_000;
 /** A job that waits longer than this raises the alert QueueAgeHigh. */
@@ -19,13 +18,10 @@ const STATES = [
 
 /** Queues and workers of the whole fleet. */
 export function QueuesView() {
-  const { api } = useSigned();
-  const query = useQuery('fleet', api.fleet, EVERY_MS);
+  const query = useRoute('GET /api/v1/fleet', {}, { everyMs: EVERY_MS });
   return (
     <>
-      <Head title="Queues and workers" about="The whole fleet, refreshed every few seconds.">
-        <button onClick={query.refresh}>Refresh</button>
-      </Head>
+      <Head title="Queues and workers" about="The whole fleet, refreshed every few seconds." refreshes />
       <Loaded query={query}>
         {(fleet) => (
           <>
@@ -34,10 +30,9 @@ export function QueuesView() {
                 <QueueCard key={queue.queue} queue={queue} />
               ))}
             </div>
-            <section className="card stack" aria-labelledby="executors">
-              <h2 id="executors">Executors over NATS</h2>
+            <Card title="Executors over NATS">
               <Executors executors={fleet.executors} />
-            </section>
+            </Card>
           </>
         )}
       </Loaded>
@@ -72,19 +67,17 @@ function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
   );
 }
 
-function SlotMeter({ slots, label, of }: { slots: SlotStatus; label: string; of: string }) {
-  return (
-    <div className="stack tight">
-      <span className="row spread small">
-        <span>{of}</span>
-        <span className="numbers">
-          {count(slots.busy)} of {count(slots.total)} slots busy
-        </span>
+const SlotMeter = ({ slots, label, of }: { slots: SlotStatus; label: string; of: string }) => (
+  <div className="stack tight">
+    <span className="row spread small">
+      <span>{of}</span>
+      <span className="numbers">
+        {count(slots.busy)} of {count(slots.total)} slots busy
       </span>
-      <Meter used={slots.busy} total={slots.total} label={label} />
-    </div>
-  );
-}
+    </span>
+    <Meter used={slots.busy} total={slots.total} label={label} />
+  </div>
+);
 
 function Executors({ executors }: { executors: Fleet['executors'] }) {
   const byService = Map.groupBy(executors, ({ service }) => service);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { registrationOf, suggestName, toPlace } from './source-registration.js';
+import { toRegistration, suggestName, toPlace } from './source-registration.js';
 
 it.each([
   ['https://api.shop.example.com/openapi.json', 'example'],
@@ -12,18 +12,18 @@ it.each([
 it('registers a URL or a document under its prefix, with a credential if there is one', () => {
   const said = { name: ' shop ', prefix: 'shop', credential: '' };
   expect(toPlace(' https://a.example/x ')).toEqual({ url: 'https://a.example/x' });
-  expect(registrationOf('https://a.example/x', 'openapi', said)).toEqual({
+  expect(toRegistration('https://a.example/x', 'openapi', said)).toEqual({
     name: 'shop',
     spec_url: 'https://a.example/x',
     name_prefix: 'shop_',
   });
-  expect(registrationOf('openapi: 3.1.0', 'openapi', { ...said, prefix: '', credential: 'Bearer x' })).toEqual({
+  expect(toRegistration('openapi: 3.1.0', 'openapi', { ...said, prefix: '', credential: 'Bearer x' })).toEqual({
     name: 'shop',
     spec_inline: 'openapi: 3.1.0',
     name_prefix: '',
     extra_headers: { Authorization: 'Bearer x' },
   });
-  expect(registrationOf('https://a.example/mcp', 'mcp', { ...said, credential: 'Bearer x' })).toEqual({
+  expect(toRegistration('https://a.example/mcp', 'mcp', { ...said, credential: 'Bearer x' })).toEqual({
     name: 'shop',
     url: 'https://a.example/mcp',
     prefix: 'shop',

@@ -24,19 +24,20 @@ export function suggestName(place: string): string {
 }
 
 /** The body of a registration. */
-export function registrationOf(
+export function toRegistration(
   place: string,
   kind: 'openapi' | 'mcp',
   { name, prefix, credential }: { name: string; prefix: string; credential: string },
 ): JsonObject & { name: string } {
-  const headers = credential.trim() === '' ? undefined : { Authorization: credential.trim() };
   const said = { name: name.trim() };
-  if (kind === 'mcp') return { ...said, url: place.trim(), prefix: prefix.trim(), ...(headers && { headers }) };
   const start = prefix.trim();
-  return {
-    ...said,
-    ...(isAddress(place) ? { spec_url: place.trim() } : { spec_inline: place }),
-    name_prefix: start === '' ? '' : `${start.slice(0, MAX_PREFIX)}_`,
-    ...(headers && { extra_headers: headers }),
-  };
+  const address = kind === 'mcp' ? 'url' : 'spec_url';
+  const body: JsonObject & { name: string } = isAddress(place)
+    ? { ...said, [address]: place.trim() }
+    : { ...said, spec_inline: place };
+  if (kind === 'mcp') body['prefix'] = start;
+  else body['name_prefix'] = start === '' ? '' : `${start.slice(0, MAX_PREFIX)}_`;
+  if (credential.trim() !== '')
+    body[kind === 'mcp' ? 'headers' : 'extra_headers'] = { Authorization: credential.trim() };
+  return body;
 }

@@ -1,10 +1,11 @@
 import type { SourceState, SourceStatus } from '@toolfleet/client';
+import { SOURCE_TIMEOUT_MS, toSourcePath } from '../api/client.js';
+import { useRoute } from '../api/queries.js';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Badge, Columns, ConfirmButton, Empty, ErrorNotice, Facts, Head, Loaded, type Tone } from '../ui/components.js';
-import { useAction } from '../use-action.js';
-import { useQuery } from '../use-query.js';
+import { ActionButton, Back, Badge, Card, Empty, Facts, Head, Loaded, Notice, type Tone } from '../ui/components.js';
+import { RouteTable, type TableColumn } from '../ui/table.js';
 import { AddSourceView } from './add-source.js';
 
 const EVERY_MS = 10_000;
@@ -26,71 +27,60 @@ export function SourcesView({ item }: { item: string | undefined }) {
   return item === undefined ? <SourceList /> : <SourceDetail key={item} id={item} />;
 }
 
+const COLUMNS: readonly TableColumn<SourceStatus>[] = [
+  {
+    head: 'Source',
+    kind: 'lead',
+    cell: ({ id, name, kind, tenant }) => (
+      <span className="stack tight">
+        <a href={toAddress('sources', id)}>{name}</a>
+        <span className="row">
+          <Badge>{kind}</Badge>
+          {tenant !== null && <Badge>tenant {tenant}</Badge>}
+        </span>
+      </span>
+    ),
+  },
+  {
+    head: 'State',
+    cell: ({ state, last_error: error }) => (
+      <span className="stack tight">
+        <StateBadge state={state} />
+        {error !== null && <span className="small clamp">{error}</span>}
+      </span>
+    ),
+  },
+  {
+    head: 'Tools',
+    kind: 'figure',
+    cell: (source) => count(source.tool_count),
+    note: ({ quarantined: { length } }) =>
+      length > 0 && <a href={toAddress('quarantine')}>{count(length)} quarantined</a>,
+  },
+  { head: 'Last look', cell: ({ last_look_at: at }) => lookText(at) },
+  { head: 'Next look', cell: ({ next_look_at: at }) => lookText(at) },
+  { head: 'Actions', kind: 'actions', cell: (source) => <SourceActions source={source} /> },
+];
+
 function SourceList() {
-  const { api, me } = useSigned();
-  const query = useQuery('sources', api.sources, EVERY_MS);
+  const { me } = useSigned();
+  const about = `Where the tools ${me.operator ? 'of every tenant' : `of ${me.tenant_id}`} come from, and when they were last read.`;
   return (
     <>
-      <Head
-        title="Sources"
-        about={`Where the tools ${me.operator ? 'of every tenant' : `of ${me.tenant_id}`} come from, and when they were last read.`}
-      >
+      <Head title="Sources" about={about} refreshes>
         <a className="button primary" href={toAddress('sources', ADD)}>
           Add a source
         </a>
-        <button onClick={query.refresh}>Refresh</button>
       </Head>
-      <section className="card">
-        <Loaded query={query}>
-          {(sources) =>
-            sources.length === 0 ? (
-              <Empty>No sources of your own. Add one here, or with fleetctl sources add.</Empty>
-            ) : (
-              <table className="table">
-                <caption className="visually-hidden">Sources of tools</caption>
-                <Columns names={['Source', 'State', 'Tools', 'Last look', 'Next look']} figures={['Tools']} actions />
-                <tbody>
-                  {sources.map((source) => (
-                    <SourceRow key={source.id} source={source} onChanged={query.refresh} />
-                  ))}
-                </tbody>
-              </table>
-            )
-          }
-        </Loaded>
-      </section>
+      <RouteTable
+        route="GET /api/v1/sources"
+        everyMs={EVERY_MS}
+        caption="Sources of tools"
+        empty="No sources of your own. Add one here, or with fleetctl sources add."
+        rowKey={({ id }) => id}
+        columns={COLUMNS}
+      />
     </>
-  );
-}
-
-function SourceRow({ source, onChanged }: { source: SourceStatus; onChanged: () => void }) {
-  return (
-    <tr>
-      <td className="lead">
-        <span className="stack tight">
-          <a href={toAddress('sources', source.id)}>{source.name}</a>
-          <span className="row">
-            <Badge>{source.kind}</Badge>
-            {source.tenant !== null && <Badge>tenant {source.tenant}</Badge>}
-          </span>
-        </span>
-      </td>
-      <td data-label="State">
-        <span className="stack tight">
-          <StateBadge state={source.state} />
-          {source.last_error !== null && <span className="small clamp">{source.last_error}</span>}
-        </span>
-      </td>
-      <td data-label="Tools" className="figure">
-        {count(source.tool_count)}
-        <Quarantined source={source} />
-      </td>
-      <td data-label="Last look">{lookText(source.last_look_at)}</td>
-      <td data-label="Next look">{lookText(source.next_look_at)}</td>
-      <td>
-        <SourceActions source={source} onChanged={onChanged} onRemoved={onChanged} />
-      </td>
-    </tr>
   );
 }
 
@@ -109,97 +99,69 @@ function StateBadge({ state }: { state: SourceState }) {
   );
 }
 
-function Quarantined({ source: { quarantined } }: { source: SourceStatus }) {
-  if (quarantined.length === 0) return null;
-  return (
-    <>
-      {' '}
-      <a className="small" href={toAddress('quarantine')}>
-        {count(quarantined.length)} quarantined
-      </a>
-    </>
-  );
-}
-
 /** Looks at a source now, and removes one that was registered at run time. */
-function SourceActions({
-  source: { id, name, kind, origin, tool_count: tools },
-  onChanged,
-  onRemoved,
-}: {
-  source: SourceStatus;
-  onChanged: () => void;
-  onRemoved: () => void;
-}) {
+function SourceActions({ source, onRemoved }: { source: SourceStatus; onRemoved?: () => void }) {
+  const { id, name, kind, origin, tool_count: tools } = source;
   const { api } = useSigned();
-  const { busy, error, act } = useAction();
+  const path = toSourcePath(id);
+  // A refresh that failed is reported in its answer.
+  const look = { ...path, timeoutMs: SOURCE_TIMEOUT_MS };
   return (
-    <span className="stack tight">
-      <span className="row">
-        {(kind === 'mcp' || kind === 'openapi') && (
-          <button className="compact" disabled={busy} onClick={() => void act(() => api.refreshSource(id), onChanged)}>
-            {busy ? 'Looking…' : 'Look now'}
-            <span className="visually-hidden"> at {name}</span>
-          </button>
-        )}
-        {origin === 'api' && (
-          <ConfirmButton
-            danger
-            disabled={busy}
-            question={`Remove ${name} and its ${count(tools)} tools?`}
-            onConfirm={() => void act(() => api.removeSource(id), onRemoved)}
-          >
-            Remove<span className="visually-hidden"> {name}</span>
-          </ConfirmButton>
-        )}
-      </span>
-      {error && <ErrorNotice error={error} />}
+    <span className="row">
+      {(kind === 'mcp' || kind === 'openapi') && (
+        <ActionButton
+          className="compact"
+          busyText="Looking…"
+          hidden={`at ${name}`}
+          work={() => api.request('POST /api/v1/sources/{kind}/{name}/refresh', look)}
+        >
+          Look now
+        </ActionButton>
+      )}
+      {origin === 'api' && (
+        <ActionButton
+          danger
+          hidden={name}
+          question={`Remove ${name} and its ${count(tools)} tools?`}
+          work={() => api.request('DELETE /api/v1/sources/{kind}/{name}', path).then(onRemoved)}
+        >
+          Remove
+        </ActionButton>
+      )}
     </span>
   );
 }
 
 function SourceDetail({ id }: { id: string }) {
-  const { api } = useSigned();
-  const query = useQuery(`source ${id}`, (signal) => api.source(id, signal), EVERY_MS);
+  const query = useRoute('GET /api/v1/sources/{kind}/{name}', toSourcePath(id), { everyMs: EVERY_MS });
   return (
     <>
-      <p>
-        <a href={toAddress('sources')}>All sources</a>
-      </p>
+      <Back to={toAddress('sources')}>All sources</Back>
       <Loaded query={query}>
         {(source) => (
           <>
             <Head title={source.name} about={source.location ?? undefined}>
               <StateBadge state={source.state} />
-              <SourceActions
-                source={source}
-                onChanged={query.refresh}
-                onRemoved={() => (location.hash = toAddress('sources'))}
-              />
+              <SourceActions source={source} onRemoved={() => (location.hash = toAddress('sources'))} />
             </Head>
             {source.last_error !== null && (
-              <div className="notice bad">
-                <strong>{source.state === 'refused' ? 'Its entry is refused' : 'The last look failed'}</strong>
+              <Notice tone="bad" title={source.state === 'refused' ? 'Its entry is refused' : 'The last look failed'}>
                 <span>{source.last_error}</span>
-              </div>
+              </Notice>
             )}
-            <section className="card stack" aria-labelledby="facts">
-              <h2 id="facts">Properties</h2>
+            <Card title="Properties">
               <Facts
                 facts={[
                   ['Kind', source.kind],
                   ['Tenant', source.tenant ?? 'all'],
-                  [
-                    'Declared by',
-                    { config: 'configuration file', api: 'registration', executor: 'executor' }[source.origin],
-                  ],
+                  ['Declared by', DECLARED_BY[source.origin]],
                   ['Last look', lookText(source.last_look_at)],
                   ['Last success', lookText(source.last_success_at)],
                   ['Next look', lookText(source.next_look_at)],
                   ['MCP revision', protocolText(source)],
                 ]}
               />
-            </section>
+            </Card>
             <Tools source={source} />
             <Remarks title="Refused tools" lines={source.refused?.map(({ name, message }) => `${name}: ${message}`)} />
             <Remarks title="Notes" lines={source.notes} />
@@ -210,11 +172,12 @@ function SourceDetail({ id }: { id: string }) {
   );
 }
 
+const DECLARED_BY = { config: 'configuration file', api: 'registration', executor: 'executor' } as const;
+
 function Tools({ source: { tools = [], quarantined } }: { source: SourceStatus }) {
   const held = new Map(quarantined.map(({ name, reason }) => [name, reason]));
   return (
-    <section className="card stack" aria-labelledby="tools">
-      <h2 id="tools">Tools</h2>
+    <Card title="Tools">
       {tools.length === 0 ? (
         <Empty>It has no tools.</Empty>
       ) : (
@@ -234,15 +197,14 @@ function Tools({ source: { tools = [], quarantined } }: { source: SourceStatus }
           ))}
         </ul>
       )}
-    </section>
+    </Card>
   );
 }
 
 function Remarks({ title, lines = [] }: { title: string; lines?: readonly string[] | undefined }) {
   if (lines.length === 0) return null;
   return (
-    <section className="card stack" aria-label={title}>
-      <h2>{title}</h2>
+    <Card title={title}>
       <ul className="stack tight">
         {lines.map((line) => (
           <li key={line} className="small wrap">
@@ -250,6 +212,6 @@ function Remarks({ title, lines = [] }: { title: string; lines?: readonly string
           </li>
         ))}
       </ul>
-    </section>
+    </Card>
   );
 }

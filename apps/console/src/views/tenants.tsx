@@ -1,9 +1,9 @@
 import { useState } from 'react';
+import { useRoute } from '../api/queries.js';
 import { count, dateTime, money } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
-import { useSigned } from '../session.js';
-import { Columns, Empty, Facts, Head, Loaded } from '../ui/components.js';
-import { useQuery } from '../use-query.js';
+import { Back, Card, Facts, Head, Loaded } from '../ui/components.js';
+import { RouteTable } from '../ui/table.js';
 import { BudgetCards } from './budgets.js';
 import { CallFigures, PeriodChoice, type Period } from './call-figures.js';
 
@@ -12,66 +12,37 @@ export function TenantsView({ item }: { item: string | undefined }) {
   return item === undefined ? <TenantList /> : <TenantPage key={item} id={item} />;
 }
 
+const usedText = (at: string | null): string => (at === null ? 'never' : dateTime(at));
+
 function TenantList() {
-  const { api } = useSigned();
-  const query = useQuery('tenants', api.tenants);
+  const about = 'Tenants with keys, or with usage in this month. Days and months are those of UTC.';
   return (
     <>
-      <Head title="Tenants" about="Tenants with keys, or with usage in this month. Days and months are those of UTC.">
-        <button onClick={query.refresh}>Refresh</button>
-      </Head>
-      <Loaded query={query}>
-        {(tenants) =>
-          tenants.length === 0 ? (
-            <Empty>No tenants yet: fleetctl tenants create makes one.</Empty>
-          ) : (
-            <section className="card stack" aria-label="All tenants">
-              <table className="table">
-                <Columns
-                  names={['Tenant', 'Keys', 'Spent this month', 'At its end', 'Last used']}
-                  figures={['Keys', 'Spent this month', 'At its end']}
-                />
-                <tbody>
-                  {tenants
-                    .toSorted((one, other) => other.spent_usd - one.spent_usd)
-                    .map((tenant) => (
-                      <tr key={tenant.tenant_id}>
-                        <td className="lead">
-                          <a href={toAddress('tenants', tenant.tenant_id)}>{tenant.tenant_id}</a>
-                        </td>
-                        <td data-label="Keys" className="figure">
-                          {count(tenant.keys)}
-                        </td>
-                        <td data-label="Spent this month" className="figure">
-                          {money(tenant.spent_usd)}
-                        </td>
-                        <td data-label="At its end" className="figure">
-                          {money(tenant.forecast_usd)}
-                        </td>
-                        <td data-label="Last used">
-                          {tenant.last_used_at === null ? 'never' : dateTime(tenant.last_used_at)}
-                        </td>
-                      </tr>
-                    ))}
-                </tbody>
-              </table>
-            </section>
-          )
-        }
-      </Loaded>
+      <Head title="Tenants" about={about} refreshes />
+      <RouteTable
+        route="GET /api/v1/tenants"
+        label="All tenants"
+        empty="No tenants yet: fleetctl tenants create makes one."
+        order={(one, other) => other.spent_usd - one.spent_usd}
+        rowKey={(tenant) => tenant.tenant_id}
+        columns={[
+          { head: 'Tenant', kind: 'lead', cell: ({ tenant_id: id }) => <a href={toAddress('tenants', id)}>{id}</a> },
+          { head: 'Keys', kind: 'figure', cell: ({ keys }) => count(keys) },
+          { head: 'Spent this month', kind: 'figure', cell: ({ spent_usd: spent }) => money(spent) },
+          { head: 'At its end', kind: 'figure', cell: ({ forecast_usd: forecast }) => money(forecast) },
+          { head: 'Last used', cell: ({ last_used_at: at }) => usedText(at) },
+        ]}
+      />
     </>
   );
 }
 
 function TenantPage({ id }: { id: string }) {
-  const { api } = useSigned();
   const [period, setPeriod] = useState<Period>('24h');
-  const query = useQuery(`tenant ${id}`, (signal) => api.tenant(id, signal));
+  const query = useRoute('GET /api/v1/tenants/{id}', { path: { id } });
   return (
     <>
-      <p>
-        <a href={toAddress('tenants')}>All tenants</a>
-      </p>
+      <Back to={toAddress('tenants')}>All tenants</Back>
       <Head title={id}>
         <a className="button" href={toFilteredAddress('calls', { tenant_id: id })}>
           Calls of this tenant
@@ -82,8 +53,7 @@ function TenantPage({ id }: { id: string }) {
         <Loaded query={query}>
           {(tenant) => (
             <>
-              <section className="card stack" aria-labelledby="tenant">
-                <h2 id="tenant">Tenant</h2>
+              <Card title="Tenant">
                 <Facts
                   facts={[
                     ['Keys', count(tenant.keys)],
@@ -91,11 +61,11 @@ function TenantPage({ id }: { id: string }) {
                     ['Rate classes', tenant.tiers.join(', ') || 'default'],
                     ['Spent this month', money(tenant.spent_usd)],
                     ['Forecast for its end', money(tenant.forecast_usd)],
-                    ['Last used', tenant.last_used_at === null ? 'never' : dateTime(tenant.last_used_at)],
+                    ['Last used', usedText(tenant.last_used_at)],
                   ]}
                 />
-              </section>
-              <BudgetCards budgets={tenant.budgets} tenant={id} onChange={query.refresh} />
+              </Card>
+              <BudgetCards budgets={tenant.budgets} tenant={id} isRemovable />
             </>
           )}
         </Loaded>

@@ -1,36 +1,33 @@
 import type { RouteRequest, RuleTestResult } from '@toolfleet/client';
 import { useState } from 'react';
+import { RUN_TIMEOUT_MS } from '../api/client.js';
 import { count, dateTime } from '../format.js';
 import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { ErrorNotice } from '../ui/components.js';
-import { useAction } from '../use-action.js';
+import { ActionButton, Hidden } from '../ui/components.js';
 
-type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
+type TestedRule = RouteRequest<'POST /api/v1/rules/test'>['body'];
 
 /**
  * A button that shows the effect of a rule on the recorded calls of the last 30 days.
  * @param rule the rule as it is now; undefined when it cannot be tested
  */
-export function TestRule({ rule, disabled = false }: { rule: () => RuleTest | undefined; disabled?: boolean }) {
+export function TestRule({ rule, disabled = false }: { rule: () => TestedRule | undefined; disabled?: boolean }) {
   const { api, me } = useSigned();
   const [result, setResult] = useState<RuleTestResult>();
-  const { busy, error, act } = useAction();
   if (!me.rights.includes('all_calls')) return null;
   const test = async () => {
     const body = rule();
-    if (!body) return;
     setResult(undefined);
-    await act(async () => setResult(await api.testRule(body)));
+    if (body) setResult(await api.request('POST /api/v1/rules/test', { body, timeoutMs: RUN_TIMEOUT_MS }));
   };
   return (
     <div className="stack tight">
       <span>
-        <button type="button" disabled={busy || disabled} onClick={() => void test()}>
-          {busy ? 'Testing …' : 'Test with recorded calls'}
-        </button>
+        <ActionButton busyText="Testing …" disabled={disabled} work={test}>
+          Test with recorded calls
+        </ActionButton>
       </span>
-      {error && <ErrorNotice error={error} />}
       <div role="status">{result && <Outcome result={result} />}</div>
     </div>
   );
@@ -59,7 +56,7 @@ function Outcome({ result }: { result: RuleTestResult }) {
           {examples.slice(0, 5).map(({ call_id: id, verdict, tool }) => (
             <a key={id} href={toAddress('calls', id)}>
               {verdict}: {tool}
-              <span className="visually-hidden"> call {id}</span>
+              <Hidden>call {id}</Hidden>
             </a>
           ))}
         </span>

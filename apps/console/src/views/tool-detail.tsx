@@ -1,24 +1,21 @@
+import type { CatalogTool, CatalogToolDetail } from '@toolfleet/client';
 import { useState, type ReactNode } from 'react';
-import type { CatalogToolDetail, CatalogTool } from '@toolfleet/client';
-import { useSigned } from '../session.js';
+import { useRoute } from '../api/queries.js';
 import { count, money, pretty } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
-import { Facts, Badge, Empty, Head, Loaded, Segments } from '../ui/components.js';
-import { useQuery } from '../use-query.js';
+import { useSigned } from '../session.js';
+import { Back, Badge, Card, Empty, Facts, Head, Loaded, Segments, Verbatim } from '../ui/components.js';
 import { CallFigures, PeriodChoice, type Period } from './call-figures.js';
 import { KIND_NAMES } from './tool-filter.js';
 import { TryIt } from './try-it.js';
 
 /** One tool: properties, schemas, and a form to call it; `call`: the id of a call of it to show and repeat. */
 export function ToolDetailView({ name, call }: { name: string; call: string | undefined }) {
-  const { api } = useSigned();
-  const query = useQuery(`tool ${name}`, (signal) => api.tool(name, signal));
+  const query = useRoute('GET /api/v1/catalog/{name}', { path: { name } });
   return (
     <>
-      <p>
-        <a href={toAddress('tools')}>All tools</a>
-      </p>
+      <Back to={toAddress('tools')}>All tools</Back>
       <Loaded query={query}>
         {(tool) => (
           <>
@@ -35,18 +32,11 @@ export function ToolDetailView({ name, call }: { name: string; call: string | un
                   <TryIt key={tool.revision} tool={tool} call={call} />
                 </div>
                 <div className="stack">
-                  <section className="card stack" aria-labelledby="facts">
-                    <h2 id="facts">Properties</h2>
+                  <Card title="Properties">
                     <Properties tool={tool} />
-                  </section>
-                  <section className="card stack" aria-labelledby="takes">
-                    <SchemaSection title="Arguments" id="takes" schema={tool.parameters} />
-                  </section>
-                  {tool.output_schema && (
-                    <section className="card stack" aria-labelledby="gives">
-                      <SchemaSection title="Output" id="gives" schema={tool.output_schema} />
-                    </section>
-                  )}
+                  </Card>
+                  <SchemaCard title="Arguments" schema={tool.parameters} />
+                  {tool.output_schema && <SchemaCard title="Output" schema={tool.output_schema} />}
                 </div>
               </div>
             </ToolCalls>
@@ -97,56 +87,53 @@ function Properties({ tool }: { tool: CatalogToolDetail }) {
   return <Facts facts={facts} />;
 }
 
-function SchemaSection({ title, id, schema }: { title: string; id: string; schema: CatalogToolDetail['parameters'] }) {
+const FORMS = [
+  ['read', 'Readable'],
+  ['json', 'JSON Schema'],
+] as const;
+
+function SchemaCard({ title, schema }: { title: string; schema: CatalogToolDetail['parameters'] }) {
   const [form, setForm] = useState<'read' | 'json'>('read');
-  const lines = describeSchema(schema);
   return (
-    <>
-      <div className="row spread">
-        <h2 id={id}>{title}</h2>
-        <Segments
-          label={`Form of ${title}`}
-          value={form}
-          onChange={setForm}
-          options={[
-            ['read', 'Readable'],
-            ['json', 'JSON Schema'],
-          ]}
-        />
-      </div>
+    <Card
+      title={title}
+      beside={<Segments label={`Form of ${title}`} value={form} onChange={setForm} options={FORMS} />}
+    >
       {form === 'json' ? (
-        <pre tabIndex={0} aria-label={`JSON Schema of ${title}`}>
-          {pretty(schema)}
-        </pre>
-      ) : lines.length === 0 ? (
-        <Empty>No named properties.</Empty>
+        <Verbatim label={`JSON Schema of ${title}`} text={pretty(schema)} />
       ) : (
-        <ul className="schema">
-          {lines.map((line) => (
-            <li key={line.path} className={`d${line.depth}`}>
-              <span className="row">
-                <code className="wrap">{line.path}</code>
-                <span className="soft small">{line.type}</span>
-                {line.required && <Badge tone="accent">required</Badge>}
-              </span>
-              {line.description !== '' && <span className="small wrap">{line.description}</span>}
-              {line.rules.length > 0 && <span className="small soft wrap">{line.rules.join(' · ')}</span>}
-            </li>
-          ))}
-        </ul>
+        <SchemaLines schema={schema} />
       )}
-    </>
+    </Card>
+  );
+}
+
+function SchemaLines({ schema }: { schema: CatalogToolDetail['parameters'] }) {
+  const lines = describeSchema(schema);
+  if (lines.length === 0) return <Empty>No named properties.</Empty>;
+  return (
+    <ul className="schema">
+      {lines.map(({ path, depth, type, required, description, rules }) => (
+        <li key={path} className={`d${depth}`}>
+          <span className="row">
+            <code className="wrap">{path}</code>
+            <span className="soft small">{type}</span>
+            {required && <Badge tone="accent">required</Badge>}
+          </span>
+          {description !== '' && <span className="small wrap">{description}</span>}
+          {rules.length > 0 && <span className="small soft wrap">{rules.join(' · ')}</span>}
+        </li>
+      ))}
+    </ul>
   );
 }
 
 /** Badges for tools that cannot be called or need care. */
-export function ToolMarks({ tool }: { tool: CatalogTool }) {
-  return (
-    <>
-      {!tool.available && <Badge tone="warn">unavailable</Badge>}
-      {tool.dangerous && <Badge tone="bad">dangerous</Badge>}
-      {!tool.callable && !tool.dangerous && <Badge tone="warn">not callable</Badge>}
-      {!tool.shared && <Badge tone="accent">own tenant</Badge>}
-    </>
-  );
-}
+export const ToolMarks = ({ tool }: { tool: CatalogTool }) => (
+  <>
+    {!tool.available && <Badge tone="warn">unavailable</Badge>}
+    {tool.dangerous && <Badge tone="bad">dangerous</Badge>}
+    {!tool.callable && !tool.dangerous && <Badge tone="warn">not callable</Badge>}
+    {!tool.shared && <Badge tone="accent">own tenant</Badge>}
+  </>
+);

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { CatalogTool } from '@toolfleet/client';
-import { listCategories, filterTools, type ToolFilter } from './tool-filter.js';
+import { listCategories, filterTools, type ToolChoice } from './tool-filter.js';
 
 const tool = (name: string, more: Partial<CatalogTool> = {}) =>
   ({
@@ -22,7 +22,7 @@ const TOOLS = [
   tool('pets_add', { kind: 'openapi', tags: ['animals'], available: false }),
   tool('file_write', { dangerous: true, callable: false }),
 ];
-const names = (filter: Partial<ToolFilter>) =>
+const names = (filter: Partial<ToolChoice>) =>
   filterTools(TOOLS, { text: '', kind: '', category: '', only: '', ...filter }).map(({ name }) => name);
 
 it.each([
@@ -35,7 +35,7 @@ it.each([
   [{ only: 'unavailable' }, ['pets_add']],
   [{ only: 'callable' }, ['add_numbers', 'calculator']],
   [{ only: 'dangerous' }, ['file_write']],
-] as [Partial<ToolFilter>, string[]][])('%j', (filter, expected) => {
+] as [Partial<ToolChoice>, string[]][])('%j', (filter, expected) => {
   expect(names(filter)).toEqual(expected);
 });
 

@@ -1,7 +1,7 @@
 import type { ToolKind, CatalogTool } from '@toolfleet/client';
 
 /** Which tools are shown. Empty values match all. */
-export interface ToolFilter {
+export interface ToolChoice {
   text: string;
   kind: string;
   category: string;
@@ -18,7 +18,7 @@ export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
 };
 
 /** Matching tools, first by the start of the name, then by the rest of it. */
-export function filterTools(tools: readonly CatalogTool[], { text, kind, category, only }: ToolFilter): CatalogTool[] {
+export function filterTools(tools: readonly CatalogTool[], { text, kind, category, only }: ToolChoice): CatalogTool[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = tools.filter(
     (tool) =>
@@ -39,7 +39,7 @@ export function listCategories(tools: readonly CatalogTool[]): string[] {
   return [...new Set(tools.map(({ category }) => category))].toSorted();
 }
 
-function passes(tool: CatalogTool, only: ToolFilter['only']): boolean {
+function passes(tool: CatalogTool, only: ToolChoice['only']): boolean {
   switch (only) {
     case '':
       return true;

@@ -1,23 +1,85 @@
-import { useEffect, useId, useMemo, useRef, useState, type FormEvent } from 'react';
 import type { CatalogToolDetail, JsonObject } from '@toolfleet/client';
+import { useEffect, useMemo, useRef, useState, type FormEvent } from 'react';
 import { pretty } from '../format.js';
 import { toAddress } from '../router.js';
-import { useSigned } from '../session.js';
+import { FieldControl } from '../schema/field-control.js';
 import {
-  toFields,
-  needsJson,
   initialTexts,
+  needsJson,
   readForm,
   readJson,
   textsFor,
+  toFields,
   type FormReading,
   type FormTexts,
 } from '../schema/form.js';
-import { Choice, Labelled, Segments } from '../ui/components.js';
-import { ArgumentField } from './argument-field.js';
+import { useSigned } from '../session.js';
+import { Choice, Notice, Segments, TextInput } from '../ui/components.js';
 import { CallOutcome } from './call-outcome.js';
-import { toCallState, useFollowedCall } from './follow-call.js';
-import { useCall, type CallMode } from './use-call.js';
+import { toOutcome, useFollowedCall } from './follow-call.js';
+import { useCall, type RunMode } from './use-call.js';
+
+/** Arguments are entered in a form of their schema, or as JSON. */
+type EntryForm = 'fields' | 'json';
+
+const ENTRY_FORMS = [
+  ['fields', 'Form'],
+  ['json', 'JSON'],
+] as const;
+const MODES = [
+  ['background', 'Run; goes on when you leave this page'],
+  ['wait', 'Run and wait; cancelled when you leave'],
+  ['dry', 'Dry run: check and price only'],
+] as const;
+
+/** The arguments that are being entered; switching between form and JSON keeps them if they can be read. */
+function useArguments({ parameters }: CatalogToolDetail) {
+  const fields = useMemo(() => toFields(parameters), [parameters]);
+  const [form, setForm] = useState<EntryForm>(fields.length === 0 || needsJson(parameters) ? 'json' : 'fields');
+  const [texts, setTexts] = useState<FormTexts>(() => initialTexts(fields));
+  const [json, setJson] = useState('{}');
+  const [faults, setFaults] = useState<Record<string, string>>({});
+  const fill = (args: JsonObject) => {
+    setTexts(textsFor(fields, args));
+    setJson(pretty(args));
+  };
+  const parse = (): FormReading => (form === 'json' ? readJson(json) : readForm(fields, texts));
+  const switchTo = (next: EntryForm) => {
+    const reading = parse();
+    if ('arguments' in reading && next === 'json') setJson(pretty(reading.arguments));
+    else if ('arguments' in reading) setTexts(textsFor(fields, reading.arguments));
+    setFaults({});
+    setForm(next);
+  };
+  /** The arguments; undefined if they have faults, which are shown. */
+  const read = (): JsonObject | undefined => {
+    const reading = parse();
+    setFaults('faults' in reading ? reading.faults : {});
+    return 'faults' in reading ? undefined : reading.arguments;
+  };
+  return { fields, form, texts, setTexts, json, setJson, faults, fill, switchTo, read };
+}
+
+/** Fills in the arguments of a call once: those that the fleet keeps of it, or of its record. */
+function useKeptArguments(call: string | undefined, fill: (args: JsonObject) => void): void {
+  const { api } = useSigned();
+  // Later calls come from the form itself.
+  const first = useRef(call);
+  useEffect(() => {
+    const id = first.current;
+    if (id === undefined) return undefined;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const path = { id };
+    const recorded = async () => (await api.request('GET /api/v1/calls/{id}/body', { path, signal })).body.arguments;
+    api
+      .request('GET /api/v1/calls/{id}', { path, query: { content: 'own' }, signal })
+      .then(({ arguments: args }) => args ?? recorded(), recorded)
+      .then((args) => args && !signal.aborted && fill(args))
+      .catch(() => undefined); // faults are shown with the outcome
+    return () => controller.abort();
+  }, [api]);
+}
 
 /**
  * A form generated from a tool's schema, and the outcome of the call. A call in the background is part of the address (`call`), so
@@ -25,137 +87,53 @@ import { useCall, type CallMode } from './use-call.js';
  */
 export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | undefined }) {
   const { api } = useSigned();
-  const fields = useMemo(() => toFields(tool.parameters), [tool]);
-  const [form, setForm] = useState<'fields' | 'json'>(
-    fields.length === 0 || needsJson(tool.parameters) ? 'json' : 'fields',
-  );
-  const [texts, setTexts] = useState<FormTexts>(() => initialTexts(fields));
-  const [json, setJson] = useState('{}');
-  const [mode, setMode] = useState<CallMode>('background');
+  const entry = useArguments(tool);
+  const [mode, setMode] = useState<RunMode>('background');
   const [session, setSession] = useState('');
-  const [faults, setFaults] = useState<Record<string, string>>({});
   const { state, run, cancel } = useCall(tool.name);
   const kept = useFollowedCall(call);
+  useKeptArguments(call, entry.fill);
   // Of a call that waited for its result only the arguments are known; the form shows them.
-  const followed = kept.error?.code === 'NOT_FOUND' ? ({ phase: 'idle' } as const) : toCallState(kept);
+  const followed = kept.error?.code === 'NOT_FOUND' ? ({ phase: 'idle' } as const) : toOutcome(kept);
   const shown = state.phase === 'idle' ? followed : state;
   const busy = shown.phase === 'running';
-  const fill = (args: JsonObject) => {
-    setTexts(textsFor(fields, args));
-    setJson(pretty(args));
-  };
 
-  const keptArguments = async (id: string) => (await api.callBody(id)).arguments;
-
-  // Once, because later calls come from this form.
-  const first = useRef(call);
-  useEffect(() => {
-    if (first.current === undefined) return undefined;
-    const controller = new AbortController();
-    const { signal } = controller;
-    const id = first.current;
-    api
-      .asyncCall(id, signal)
-      .then(({ arguments: args }) => args ?? keptArguments(id))
-      .catch(() => keptArguments(id))
-      .then((args) => args && !signal.aborted && fill(args))
-      .catch(() => undefined); // faults are shown with the outcome
-    return () => controller.abort();
-  }, [api]);
-
-  const reading = (): FormReading => (form === 'json' ? readJson(json) : readForm(fields, texts));
-  const switchTo = (next: 'fields' | 'json') => {
-    const read = reading();
-    if ('arguments' in read) {
-      if (next === 'json') setJson(pretty(read.arguments));
-      else setTexts(textsFor(fields, read.arguments));
-    }
-    setFaults({});
-    setForm(next);
-  };
-  const submit = (event: FormEvent) => {
+  const submit = async (event: FormEvent) => {
     event.preventDefault();
-    const read = reading();
-    setFaults('faults' in read ? read.faults : {});
-    if (!('arguments' in read)) return;
-    void run(read.arguments, mode, session.trim()).then((id) => {
-      if (id !== call) location.replace(toAddress('tools', tool.name, id));
-    });
+    const args = entry.read();
+    if (!args) return;
+    const id = await run(args, mode, session.trim());
+    if (id !== call) location.replace(toAddress('tools', tool.name, id));
   };
   const stop = () => {
     if (state.phase === 'running' || call === undefined) cancel();
     // A cancelled background call still ends with an outcome to show.
-    else void api.cancelCall(call).catch(() => undefined);
+    else void api.cancel(call).catch(() => undefined);
   };
   const refusal =
     tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor currently serves it.');
   return (
     <section className="stack" aria-labelledby="try">
-      <form className="card stack" onSubmit={submit} noValidate>
+      <form className="card stack" onSubmit={(event) => void submit(event)} noValidate>
         <div className="row spread">
           <h2 id="try">Try it</h2>
-          <Segments
-            label="Way to fill in"
-            value={form}
-            onChange={switchTo}
-            options={[
-              ['fields', 'Form'],
-              ['json', 'JSON'],
-            ]}
-          />
+          <Segments label="Way to fill in" value={entry.form} onChange={entry.switchTo} options={ENTRY_FORMS} />
         </div>
         {refusal !== undefined && (
-          <div className="notice warn">
-            <strong>This tool cannot be called from here</strong>
+          <Notice tone="warn" title="This tool cannot be called from here">
             <span>{refusal}</span>
-          </div>
+          </Notice>
         )}
-        {tool.input_examples.length > 0 && (
-          <div className="row">
-            <span className="small soft">Examples</span>
-            {tool.input_examples.slice(0, 4).map((example, index) => (
-              <button key={index} type="button" onClick={() => fill(example)}>
-                {index + 1}
-              </button>
-            ))}
-          </div>
-        )}
-        {form === 'json' ? (
-          <JsonArguments text={json} fault={faults['']} onChange={setJson} />
-        ) : (
-          fields.map((field) => (
-            <ArgumentField
-              key={field.name}
-              field={field}
-              text={texts[field.name] ?? ''}
-              fault={faults[field.name]}
-              onChange={(text) => setTexts({ ...texts, [field.name]: text })}
-            />
-          ))
-        )}
-        <Choice
-          label="Mode"
-          value={mode}
-          onChange={(value) => setMode(value as CallMode)}
-          options={[
-            ['background', 'Run; goes on when you leave this page'],
-            ['wait', 'Run and wait; cancelled when you leave'],
-            ['dry', 'Dry run: check and price only'],
-          ]}
-        />
+        <Examples tool={tool} onChoose={entry.fill} />
+        <ArgumentFields entry={entry} />
+        <Choice label="Mode" value={mode} onChange={(value) => setMode(value as RunMode)} options={MODES} />
         {tool.session_aware && (
-          <Labelled label="Session (keeps state between calls) — optional">
-            {(id) => (
-              <input
-                id={id}
-                value={session}
-                maxLength={255}
-                autoComplete="off"
-                spellCheck={false}
-                onChange={(event) => setSession(event.target.value)}
-              />
-            )}
-          </Labelled>
+          <TextInput
+            label="Session (keeps state between calls) — optional"
+            value={session}
+            maxLength={255}
+            onChange={setSession}
+          />
         )}
         <div className="row">
           <button className="primary" disabled={busy || refusal !== undefined}>
@@ -173,31 +151,41 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
   );
 }
 
-function JsonArguments({
-  text,
-  fault,
-  onChange,
-}: {
-  text: string;
-  fault: string | undefined;
-  onChange: (text: string) => void;
-}) {
-  const id = useId();
+function Examples(props: { tool: CatalogToolDetail; onChoose: (args: JsonObject) => void }) {
+  const { input_examples: examples } = props.tool;
+  if (examples.length === 0) return null;
   return (
-    <div className="field">
-      <label htmlFor={id}>Arguments as JSON</label>
-      <textarea
-        id={id}
-        rows={8}
-        spellCheck={false}
-        value={text}
-        onChange={(event) => onChange(event.target.value)}
-        aria-invalid={fault !== undefined}
-        aria-describedby={`${id}-fault`}
-      />
-      <p id={`${id}-fault`} className="fault" role="alert">
-        {fault && `This ${fault}`}
-      </p>
+    <div className="row">
+      <span className="small soft">Examples</span>
+      {examples.slice(0, 4).map((example, index) => (
+        <button key={index} type="button" onClick={() => props.onChoose(example)}>
+          {index + 1}
+        </button>
+      ))}
     </div>
   );
+}
+
+const AS_JSON = {
+  name: '',
+  label: 'Arguments as JSON',
+  help: '',
+  required: true,
+  initial: '{}',
+  input: { kind: 'json', example: '' },
+} as const;
+
+function ArgumentFields({ entry }: { entry: ReturnType<typeof useArguments> }) {
+  const { fields, form, texts, setTexts, json, setJson, faults } = entry;
+  if (form === 'json')
+    return <FieldControl field={AS_JSON} marks="none" text={json} fault={faults['']} onChange={setJson} />;
+  return fields.map((field) => (
+    <FieldControl
+      key={field.name}
+      field={field}
+      text={texts[field.name] ?? ''}
+      fault={faults[field.name]}
+      onChange={(text) => setTexts({ ...texts, [field.name]: text })}
+    />
+  ));
 }

@@ -1,9 +1,8 @@
-import type { FinishedCall, ToolCallError } from '@toolfleet/client';
+import type { FinishedCall, ToolCallError, ToolfleetClient } from '@toolfleet/client';
 import { useEffect, useRef, useState } from 'react';
-import type { CallQuery } from '../api/console-api.js';
+import { asToolError } from '../api/queries.js';
 import { useSigned } from '../session.js';
-import { asToolError } from '../use-query.js';
-import { matchesQuery } from './call-filter.js';
+import { matchesQuery, type FinishedCallQuery } from './call-filter.js';
 import { MAX_KEPT, withNewCalls, withOlderCalls, type CallPages } from './call-list.js';
 
 const PAGE = 100;
@@ -14,12 +13,47 @@ const MAX_AGAIN_MS = 20_000;
 const DRAW_EVERY_MS = 250;
 
 /** The matching calls, as far as they are known. */
-export interface Calls extends CallPages {
+export interface LiveCalls extends CallPages {
   state: 'loading' | 'live' | 'reconnecting' | 'failed' | 'off';
   error: ToolCallError | undefined;
 }
 
-const LOADING: Calls = { calls: [], next: undefined, state: 'loading', error: undefined };
+const LOADING: LiveCalls = { calls: [], next: undefined, state: 'loading', error: undefined };
+
+type Report = (change: (old: LiveCalls) => LiveCalls) => void;
+
+/**
+ * Loads the newest calls that match and follows those that end, until the signal is aborted, the gateway refuses the request, or the
+ * stream ends.
+ * @returns whether it is worth another attempt
+ */
+async function followCalls(
+  { api, query, signal }: { api: ToolfleetClient; query: FinishedCallQuery; signal: AbortSignal },
+  report: Report,
+  onCall: (call: FinishedCall) => void,
+): Promise<boolean> {
+  try {
+    // The stream begins at the newest of all calls, because the newest that matches may be old.
+    const newest = await api.request('GET /api/v1/calls', { query: { limit: 1 }, signal });
+    const page = await api.request('GET /api/v1/calls', { query: { ...query, limit: PAGE }, signal });
+    report(() => (page.enabled ? { ...withOlderCalls(LOADING, page), state: 'live', error: undefined } : OFF));
+    if (!page.enabled) return false;
+    for await (const event of api.events('GET /api/v1/calls/events', { signal, lastId: newest.calls.at(-1)?.cursor })) {
+      if (event.type !== 'call') continue;
+      const call = JSON.parse(event.data) as FinishedCall;
+      if (matchesQuery(call, query)) onCall(call);
+    }
+  } catch (thrown) {
+    const error = asToolError(thrown);
+    report((old) => ({ ...old, error, state: 'failed' }));
+    // The same request would be refused again.
+    if (error.status === 400 || error.status === 403) return false;
+  }
+  report((old) => ({ ...old, state: 'reconnecting' }));
+  return true;
+}
+
+const OFF: LiveCalls = { ...LOADING, state: 'off' };
 
 /**
  * Finished calls that match, and new ones as they end; while not `following`, those wait. `queryKey` names the query: a new one starts
@@ -27,57 +61,41 @@ const LOADING: Calls = { calls: [], next: undefined, state: 'loading', error: un
  */
 export function useCalls(
   queryKey: string,
-  toQuery: () => CallQuery,
+  toQuery: () => FinishedCallQuery,
   following: boolean,
-): Calls & { loadOlder: () => Promise<void> } {
+): LiveCalls & { loadOlder: () => Promise<void> } {
   const { api } = useSigned();
   const [known, setKnown] = useState(LOADING);
   const isFollowing = useRef(following);
   isFollowing.current = following;
-  const latest = useRef(toQuery);
-  latest.current = toQuery;
   /** The query of the calls that are shown, and what ends it. */
-  const current = useRef<{ query: CallQuery; signal: AbortSignal }>(undefined);
+  const current = useRef<{ query: FinishedCallQuery; signal: AbortSignal }>(undefined);
 
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
-    const query = latest.current();
+    const query = toQuery();
     current.current = { query, signal };
     let waiting: FinishedCall[] = [];
-    const draw = () => {
+    const report: Report = (change) => !signal.aborted && setKnown(change);
+    const timer = setInterval(() => {
       if (waiting.length === 0 || !isFollowing.current) return;
       const news = waiting;
       waiting = [];
-      setKnown((old) => ({ ...old, ...withNewCalls(old, news) }));
-    };
-    const timer = setInterval(draw, DRAW_EVERY_MS);
-    setKnown((old) => ({ ...LOADING, calls: old.calls }));
+      report((old) => ({ ...old, ...withNewCalls(old, news) }));
+    }, DRAW_EVERY_MS);
+    report((old) => ({ ...LOADING, calls: old.calls }));
     void (async () => {
-      for (let pauseMs = AGAIN_MS; !signal.aborted; pauseMs = Math.min(MAX_AGAIN_MS, pauseMs * 2)) {
-        try {
-          // The stream begins at the newest of all calls, because the newest that matches may be old.
-          const newest = await api.finishedCalls({ limit: 1 }, signal);
-          const page = await api.finishedCalls({ ...query, limit: PAGE }, signal);
-          if (!page.enabled) return setKnown({ ...LOADING, state: 'off' });
-          waiting = [];
-          setKnown({ ...withOlderCalls(LOADING, page), state: 'live', error: undefined });
-          pauseMs = AGAIN_MS;
-          for await (const event of api.finishedCallEvents(signal, newest.calls.at(-1)?.cursor)) {
-            if (event.type !== 'call') continue;
-            const call = JSON.parse(event.data) as FinishedCall;
-            if (matchesQuery(call, query)) waiting = [...waiting, call].slice(-MAX_KEPT);
-          }
-        } catch (thrown) {
-          if (signal.aborted) return;
-          const error = asToolError(thrown);
-          setKnown((old) => ({ ...old, error, state: 'failed' }));
-          // The same request would be refused again.
-          if (error.status === 400 || error.status === 403) return;
-        }
-        if (signal.aborted) return;
-        setKnown((old) => ({ ...old, state: 'reconnecting' }));
+      let pauseMs = AGAIN_MS;
+      const keep = (call: FinishedCall) => {
+        pauseMs = AGAIN_MS;
+        waiting = [...waiting, call].slice(-MAX_KEPT);
+      };
+      while (await followCalls({ api, query, signal }, report, keep)) {
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
+        if (signal.aborted) return;
+        pauseMs = Math.min(MAX_AGAIN_MS, pauseMs * 2);
+        waiting = [];
       }
     })();
     return () => {
@@ -89,11 +107,13 @@ export function useCalls(
   const loadOlder = async () => {
     if (!current.current || known.next === undefined) return;
     const { query, signal } = current.current;
+    const report: Report = (change) => !signal.aborted && setKnown(change);
     try {
-      const page = await api.finishedCalls({ ...query, limit: PAGE, before: known.next }, signal);
-      setKnown((old) => (old.next === known.next ? { ...old, ...withOlderCalls(old, page), error: undefined } : old));
+      const older = { ...query, limit: PAGE, before: known.next };
+      const page = await api.request('GET /api/v1/calls', { query: older, signal });
+      report((old) => (old.next === known.next ? { ...old, ...withOlderCalls(old, page), error: undefined } : old));
     } catch (thrown) {
-      if (!signal.aborted) setKnown((old) => ({ ...old, error: asToolError(thrown) }));
+      report((old) => ({ ...old, error: asToolError(thrown) }));
     }
   };
   return { ...known, loadOlder };

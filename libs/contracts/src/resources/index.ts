@@ -17,10 +17,12 @@ import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
 
 export { TAGS, type Access, type Answer, type Route, type RouteOwner } from './route.js';
+export { CONNECTION_ROUTES } from './connections.js';
+export { CREDENTIAL_ROUTES } from './credentials.js';
 export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
-export { USAGE_MEMBERS } from './usage.js';
+export { USAGE_MEMBERS, USAGE_ROUTES } from './usage.js';
 export { WEBHOOK_ROUTES } from './webhooks.js';
 export type * from './approvals.js';
 export type * from './call-bodies.js';

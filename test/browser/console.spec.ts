@@ -295,6 +295,8 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
   });
 
   it('adds a source after it has shown what is there', async () => {
+    // A tool that instructs models would be quarantined when it is first seen.
+    server.describe(HARMLESS);
     const tab = await tabOf(fleet.adminKey);
     const { page } = tab;
     await tab.go('sources', 'Sources');

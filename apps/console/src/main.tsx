@@ -24,7 +24,7 @@ function App() {
   const [message, setMessage] = useState<string>();
   /** The user left: a session that the browser still has is not taken up again. */
   const [hasLeft, setHasLeft] = useState(false);
-  // Another caller sees nothing of what this one loaded.
+  // The next caller must not see data of this one.
   const cache = useMemo(createCache, [signed]);
 
   const signOut = useCallback((why?: string) => {

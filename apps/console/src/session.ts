@@ -27,7 +27,7 @@ export function storeKey(key: string | undefined): void {
   }
 }
 
-/** Where the console was left for the sign-in at the provider, from which it returns. */
+/** The view that the user left to sign in at the provider. */
 const PLACE = 'toolfleet.place';
 
 /** Goes to the company's OpenID provider; the browser comes back signed in, to the same view. */
@@ -51,7 +51,7 @@ export function returnToPlace(): void {
   }
 }
 
-/** Paths to which authorization servers send the browser back, one for each source. */
+/** Redirect paths of authorization servers, one for each source. */
 const RETURN_PATHS = '/console/connected/';
 /** The redirect of a browser: the query, and the address without it. */
 interface Returned {

@@ -2,7 +2,7 @@ import { type RouteRequest, ToolfleetClient } from '@toolfleet/client';
 
 /** Timeout of a request that runs tools. */
 export const RUN_TIMEOUT_MS = 125_000;
-/** Timeout of a request for which the registry reads a document or asks a server. */
+/** Timeout of a request while the registry reads a document or asks a server. */
 export const SOURCE_TIMEOUT_MS = 65_000;
 
 /** Remaining requests of the key's own limits. */

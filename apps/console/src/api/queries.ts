@@ -43,7 +43,7 @@ export function useRoute<K extends RouteKey>(
   return useLoading([route, request], ask, options);
 }
 
-/** The result of `ask`, which is named by `key`. */
+/** The result of `ask`; `key` names it in the cache. */
 export function useLoading<T>(
   key: readonly unknown[],
   ask: (signal: AbortSignal) => Promise<T>,

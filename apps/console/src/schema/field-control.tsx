@@ -9,7 +9,7 @@ interface ControlProps {
 
 /**
  * One field: label, control of its kind, help, and its fault.
- * @param marks which fields are marked: the required ones of a form, or the optional ones
+ * @param marks whether required or optional fields are marked
  */
 export function FieldControl({
   marks = 'optional',
@@ -79,7 +79,7 @@ function Control({ field, text, onChange, id, isInvalid }: ControlProps & { id: 
   }
 }
 
-/** The options of a select, first that of no value unless one is required and chosen from the start. */
+/** The options of a select. The first stands for no value, unless a required choice has an initial one. */
 function Options({ field: { input, required, initial, unset } }: { field: FormField }): ReactNode {
   const none = !(required && initial !== '') && <option value="">{unset ?? (required ? 'Choose' : 'Not set')}</option>;
   if (input.kind !== 'choice')

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '@toolfleet/client';
 
 /**
- * Control of a field. The text of `words` has them separated by spaces or commas, and that of `checks` the checked options; `json` is for
+ * Control of a field. Texts of `words` and `checks` list them separated by spaces or commas; `json` is for
  * values without a simple control.
  */
 export type FieldInput =
@@ -57,7 +57,7 @@ export function dereference(schema: JsonObject, root: JsonObject): JsonObject {
   return { ...asObject(target), ...beside };
 }
 
-/** Types of a schema without `null`, for which the argument is omitted instead. */
+/** Types of a schema without `null`: the argument is omitted instead. */
 export function schemaTypes(schema: JsonObject): string[] {
   const { type } = schema;
   const types = Array.isArray(type) ? type : [type];

@@ -50,7 +50,7 @@ describe('fields of a route', () => {
 it('finds the fields that a refusal names', () => {
   const fields = toRouteFields(WEBHOOK, { url: {}, kinds: {} });
   const refuse = (details: object) =>
-    refusedFields(new ToolCallError('REQUEST_INVALID', 'is no event', { details: { ...details } }), fields);
+    refusedFields(new ToolCallError('REQUEST_INVALID', 'must be a known event', { details: { ...details } }), fields);
   expect(refuse({ fields: ['kinds[2]'] })).toEqual(['kinds']);
   expect(refuse({ fields: ['body.url', 'secret'] })).toEqual(['url']);
   expect(refuse({ fields: ['secret'] })).toEqual([]);

@@ -10,7 +10,7 @@ interface MemberOptions {
   placeholder?: string;
   /** Required here, although the route has a default for it. */
   required?: boolean;
-  /** Choices with their names, in place of those of the schema. */
+  /** Choices with their names; they replace the choices of the schema. */
   choices?: readonly (readonly [value: Json, text: string])[];
   /** Name of the choice of no value. */
   unset?: string;

@@ -20,7 +20,7 @@ type RouteBody<K extends FormRoute> = RouteRequest<K> extends { body: infer B } 
 type Members<K extends FormRoute> = MemberTable<keyof RouteBody<K> & string>;
 
 /**
- * A form of the body of a route: labels, kinds, limits and choices are those of its row. The button is enabled once all required fields
+ * A form of the body of a route: labels, kinds, limits and choices come from its row. The button is enabled once all required fields
  * have a value. Refusals appear at the fields that they name; the form is emptied after a success.
  */
 export function RouteForm<K extends FormRoute>({
@@ -41,7 +41,7 @@ export function RouteForm<K extends FormRoute>({
   /** Whether the body suffices, where that is more than its required members. */
   isComplete?: (texts: FormTexts) => boolean;
   onDone?: (answer: RouteAnswer<K>) => void;
-  /** Further actions with the body, which is undefined while the form is incomplete or has faults. */
+  /** Further actions with the body. It is undefined while the form is incomplete or has faults. */
   children?: (read: () => RouteBody<K> | undefined, isReady: boolean) => ReactNode;
 }) {
   const { api } = useSigned();

@@ -43,7 +43,7 @@ export function Head({ title, about, refreshes, children }: HeadProps) {
   );
 }
 
-/** A section with its title, or named by `label` alone. `beside`: what stands next to the title. */
+/** A section with its title, or named by `label` alone. `beside` stands next to the title. */
 export function Card(props: { title?: ReactNode; label?: string; beside?: ReactNode; children?: ReactNode }) {
   const { title, label, beside, children } = props;
   const id = useId();

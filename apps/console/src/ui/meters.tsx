@@ -1,7 +1,7 @@
 import type { CallStages } from '@toolfleet/client';
 import { duration } from '../format.js';
 
-/** Share from which a meter is shown as high. */
+/** Meters from this share on are shown as high. */
 const HIGH = 0.9;
 
 /** Used and held shares of a total. The figures are shown as text next to it. */

@@ -3,7 +3,7 @@ import type { Key, ReactNode } from 'react';
 import { useRoute } from '../api/queries.js';
 import { Card, Empty, Loaded } from './components.js';
 
-/** A column of a table. On phones each row is a block in which the head of a column labels its cell. */
+/** A column of a table. On phones each row is a block, and the head of a column labels its cell. */
 export interface TableColumn<T> {
   head: string;
   cell: (row: T) => ReactNode;
@@ -21,7 +21,7 @@ export interface TableColumn<T> {
 interface TableProps<T> {
   rows: readonly T[];
   rowKey: (row: T) => Key;
-  /** Those that are false are left out. */
+  /** `false` leaves a column out. */
   columns: readonly (TableColumn<T> | false)[];
   caption?: string;
   className?: string;

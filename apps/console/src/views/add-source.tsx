@@ -26,7 +26,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
 type Added = Partial<RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAnswer<'POST /api/v1/sources/mcp'>> & {
   message: string;
 };
-/** A place, and what is there. */
+/** A place with the result of its inspection. */
 interface Inspected {
   place: string;
   inspection: SourceInspection;

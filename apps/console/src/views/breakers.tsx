@@ -10,7 +10,7 @@ import { Table } from '../ui/table.js';
 const EVERY_MS = 5_000;
 const MAX_SHOWN = 100;
 
-/** What currently limits calls: breakers, rate limits of tools, limits of the key. */
+/** Current limits of calls: breakers, rate limits of tools, limits of the key. */
 export function BreakersView() {
   const { me, allowance } = useSigned();
   const breakers = useRoute('GET /api/v1/breakers', {}, { everyMs: EVERY_MS });

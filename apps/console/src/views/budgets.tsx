@@ -95,7 +95,7 @@ function SetBudgetCard() {
   );
 }
 
-/** Usage of a period by day and tool, and what the month will have cost. */
+/** Usage of a period by day and tool, and the forecast for the month. */
 function UsageCard() {
   const [days, setDays] = useState('30');
   const to = dayBefore(Date.now(), 0);
@@ -120,7 +120,7 @@ function UsageCard() {
 
 const total = (amounts: readonly number[]): number => amounts.reduce((sum, one) => sum + one, 0);
 
-/** Spending and reservations of each budget. `isRemovable`: those that were set over the API can be removed. */
+/** Spending and reservations of each budget. `isRemovable`: budgets that were set over the API can be removed. */
 export function BudgetCards(props: { budgets: readonly Budget[]; tenant?: string; isRemovable?: boolean }) {
   const { budgets, tenant, isRemovable } = props;
   const { api, me } = useSigned();
@@ -186,7 +186,7 @@ interface LimitProps {
   label: string;
 }
 
-/** What is used of a limit, in words and as a meter. */
+/** Usage of a limit, in words and as a meter. */
 const LimitMeter = ({ text, amounts: { used, held, total: limit }, format, label }: LimitProps) => (
   <div className="stack tight">
     <span className="row spread small">

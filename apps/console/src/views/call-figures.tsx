@@ -122,7 +122,7 @@ export const Figure = ({ label, value, to, more }: { label: string; value: strin
   </a>
 );
 
-/** What records call a tool that was not found. */
+/** Name of tools that were not found, in records. */
 const UNKNOWN_TOOL = '[unknown]';
 
 const perMinute = (calls: number, minutes: number): string => String(Number((calls / minutes).toPrecision(2)));

@@ -10,7 +10,7 @@ export interface CallPages {
 }
 
 /**
- * Adds calls that ended since, in the order in which they ended. Each call is shown once, by its last record: a stream repeats calls
+ * Adds calls that ended since, in the order of their ends. Each call is shown once, by its last record: a stream repeats calls
  * after a reconnect. Calls beyond `MAX_KEPT` are dropped, and loaded again as older calls.
  */
 export function withNewCalls(known: CallPages, news: readonly FinishedCall[]): CallPages {
@@ -41,7 +41,7 @@ interface ListedCall {
   depth: number;
 }
 
-/** Calls in their order, those that a tool made below the call of that tool if it is listed, in the order in which they ended. */
+/** Calls in their order. Calls that a tool made are below the call of the tool if it is listed, in the order of their ends. */
 export function toRows(calls: readonly FinishedCall[]): ListedCall[] {
   const ids = new Set(calls.map(({ call_id: id }) => id));
   const isNested = ({ parent_call_id: parent }: FinishedCall) => parent !== undefined && ids.has(parent);

@@ -48,7 +48,7 @@ function CallList({ filter }: { filter: PlaceFilter }) {
       )}
       <CallFilters filter={filter} tools={[...new Set(calls.map(({ tool }) => tool))].toSorted()} />
       <div className="card">{calls.length > 0 ? <CallTable calls={calls} /> : <Empty>{whyNone(live)}</Empty>}</div>
-      {/* New calls would move those that are being read. */}
+      {/* New calls would move the lines that the user reads. */}
       {live.next !== undefined && <OlderButton onStart={() => setFollowing(false)} loadOlder={loadOlder} />}
     </>
   );
@@ -99,7 +99,7 @@ function LiveMark({ live: { state }, following }: { live: LiveCalls; following: 
   return state === 'reconnecting' ? <Badge tone="warn">connecting again</Badge> : null;
 }
 
-/** Depth from which calls are not indented further. */
+/** Maximum indentation of nested calls. */
 const MAX_INDENT = 4;
 
 type CallColumn = TableColumn<ReturnType<typeof toRows>[number]>;

@@ -22,7 +22,7 @@ interface FollowedCall {
   show?: () => void;
 }
 
-/** Without the result of another caller, whose reading is recorded. */
+/** Leaves out results of other callers, because reading them is recorded. */
 const OWN = { content: 'own' } as const;
 const NOTHING: FollowedCall = { call: undefined, progress: [], error: undefined };
 const MOST_PROGRESS = 20;

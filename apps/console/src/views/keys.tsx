@@ -30,7 +30,7 @@ const managesKeys = ({ rights }: Me): boolean => rights.includes('manage_keys');
 
 const DAY_SECONDS = 86_400;
 
-/** What a caller can choose for a new key. */
+/** Members of a new key that the caller may choose. */
 const toMembers = (me: Me) =>
   ({
     client: { placeholder: 'what will use it' },
@@ -196,7 +196,7 @@ function Sessions() {
   );
 }
 
-/** What keys and signed-in users can be, with the rights that follow and the groups that give them. */
+/** Roles of keys and signed-in users, with their rights and the groups that give them. */
 const Roles = () => (
   <RouteTable
     route="GET /api/v1/roles"

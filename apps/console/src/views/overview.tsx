@@ -11,7 +11,7 @@ import { useCallsToDecide } from './waiting-calls.js';
 
 const EVERY_MS = 30_000;
 
-/** What happened lately and what needs attention. Every figure leads to its calls. */
+/** Recent calls, and tasks that need attention. Every figure leads to its calls. */
 export function OverviewView() {
   const { me } = useSigned();
   const { filter } = usePlace();
@@ -39,7 +39,7 @@ export function OverviewView() {
   );
 }
 
-/** Part of a limit from which the overview shows the budget of a user or key. */
+/** The overview shows budgets of users and keys from this part of their limit on. */
 const NEARLY_SPENT = 0.8;
 
 /** Budgets of the whole tenant, and nearly spent ones of users and keys. */
@@ -48,7 +48,7 @@ function isNotable({ subject, limit_usd: usd, spent_usd: spent, limit_tokens: to
   return (usd !== null && spent >= usd * NEARLY_SPENT) || (tokens !== null && used >= tokens * NEARLY_SPENT);
 }
 
-/** What waits for the reader: calls and tools to decide on, and for operators faults and waiting jobs. */
+/** Calls and tools to decide on; for operators, also faults and waiting jobs. */
 function Attention() {
   const { me } = useSigned();
   const waiting = useWaitingApprovals();

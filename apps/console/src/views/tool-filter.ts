@@ -1,6 +1,6 @@
 import type { ToolKind, CatalogTool } from '@toolfleet/client';
 
-/** Which tools are shown. Empty values match all. */
+/** Selects the shown tools. Empty values match all. */
 export interface ToolChoice {
   text: string;
   kind: string;

@@ -51,7 +51,7 @@ function useArguments({ parameters }: CatalogToolDetail) {
     setFaults({});
     setForm(next);
   };
-  /** The arguments; undefined if they have faults, which are shown. */
+  /** The arguments; undefined if they have faults. Shows the faults. */
   const read = (): JsonObject | undefined => {
     const reading = parse();
     setFaults('faults' in reading ? reading.faults : {});
@@ -60,7 +60,7 @@ function useArguments({ parameters }: CatalogToolDetail) {
   return { fields, form, texts, setTexts, json, setJson, faults, fill, switchTo, read };
 }
 
-/** Fills in the arguments of a call once: those that the fleet keeps of it, or of its record. */
+/** Fills in the kept or recorded arguments of a call, once. */
 function useKeptArguments(call: string | undefined, fill: (args: JsonObject) => void): void {
   const { api } = useSigned();
   // Later calls come from the form itself.
@@ -83,7 +83,7 @@ function useKeptArguments(call: string | undefined, fill: (args: JsonObject) => 
 
 /**
  * A form generated from a tool's schema, and the outcome of the call. A call in the background is part of the address (`call`), so
- * that it is shown again after a reload; the form starts with its arguments, also with those that are kept of any other call.
+ * that it is shown again after a reload; the form starts with its arguments, or with the kept arguments of any other call.
  */
 export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | undefined }) {
   const { api } = useSigned();

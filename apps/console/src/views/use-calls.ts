@@ -23,7 +23,7 @@ const LOADING: LiveCalls = { calls: [], next: undefined, state: 'loading', error
 type Report = (change: (old: LiveCalls) => LiveCalls) => void;
 
 /**
- * Loads the newest calls that match and follows those that end, until the signal is aborted, the gateway refuses the request, or the
+ * Loads the newest calls that match and follows new ones, until the signal is aborted, the gateway refuses the request, or the
  * stream ends.
  * @returns whether it is worth another attempt
  */
@@ -68,7 +68,7 @@ export function useCalls(
   const [known, setKnown] = useState(LOADING);
   const isFollowing = useRef(following);
   isFollowing.current = following;
-  /** The query of the calls that are shown, and what ends it. */
+  /** The query of the shown calls, and the signal that ends it. */
   const current = useRef<{ query: FinishedCallQuery; signal: AbortSignal }>(undefined);
 
   useEffect(() => {

@@ -22,7 +22,7 @@ import { GrantForm, GrantList, type GivenGrant } from './approval-grants.js';
 const EVERY_MS = 10_000;
 const PENDING = { query: { state: 'pending' } } as const;
 
-/** Calls that wait for a person: those that the key may decide on, and those that it made; or one of them. */
+/** Calls that wait for a person: the key may decide on them, or made them. With an id, one of them. */
 export function WaitingCallsView({ item }: { item: string | undefined }) {
   return item === undefined ? <Inbox /> : <OneCall key={item} id={item} />;
 }

@@ -14,7 +14,7 @@ import { redactCall } from '../../libs/engine/src/redact-call.js';
 import { readCredential } from '@toolfleet/access';
 import { summarise } from '../../apps/openapi-executor/src/read-response.js';
 import { suspicions } from '../../apps/registry/src/quarantine.js';
-import { registeredName } from '../../apps/registry/src/sources/mcp-definitions.js';
+import { registeredName } from '../../apps/registry/src/sources/registered-name.js';
 import { evaluate } from '../../libs/builtin-tools/src/calculator/evaluate.js';
 import { globMatcher, searchLines } from '../../libs/builtin-tools/src/files/file-matching.js';
 import { parseJson, sortKeys } from '../../libs/builtin-tools/src/json/json-document.js';

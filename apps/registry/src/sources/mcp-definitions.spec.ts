@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import type { DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { describe, expect, it } from 'vitest';
 import { checkDefinition } from '../check-definition.js';
-import { toFunctionDefinition, toServerDefinitions, serverNotes, registeredName } from './mcp-definitions.js';
+import { toFunctionDefinition, toServerDefinitions, serverNotes } from './mcp-definitions.js';
 
 const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
   server: 'files',
@@ -14,21 +14,6 @@ const found = (...tools: Partial<RemoteTool>[]): DiscoverReply => ({
 const entry = { name: 'files', url: 'https://mcp.example.com/mcp' };
 
 describe('registered names', () => {
-  it.each([
-    [{ name: 'github' }, 'search', 'github_search'],
-    [{ name: 'github', prefix: 'gh' }, 'search', 'gh_search'],
-    [{ name: 'github', prefix: '' }, 'search', 'search'],
-    [{ name: 'my-server' }, 'get-item', 'my-server_get-item'],
-  ])('%j and %s make %s', (server, tool, name) => expect(registeredName(server, tool)).toBe(name));
-
-  it('are legal, at most 64 characters, and tell changed names apart', () => {
-    const names = ['a.b', 'a b', 'a/b', 'é', '', 'x'.repeat(80), `${'x'.repeat(80)}y`].map((tool) =>
-      registeredName({ name: 's' }, tool),
-    );
-    expect(new Set(names).size).toBe(names.length);
-    for (const name of names) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-  });
-
   it('do not depend on other tools or servers', () => {
     const one = toServerDefinitions(entry, found({ name: 'a' }))[0]?.name;
     expect(toServerDefinitions(entry, found({ name: 'b' }, { name: 'a' }))[1]?.name).toBe(one);
@@ -46,7 +31,7 @@ describe('definitions of a server', () => {
     };
     const [definition] = toServerDefinitions(secret, found({ name: 'read file', title: 'Read' }));
     expect(definition).toMatchObject({
-      aliases: ['files.read file'],
+      aliases: [],
       category: 'mcp',
       idempotent: false,
       cost_per_use_micro_usd: 2_000,

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { isJsonObject, toMicroUsd, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { PAGE_DIGEST } from '@toolfleet/contracts/app-page';
@@ -18,12 +17,11 @@ import {
   type ServerDefinition,
 } from './mcp-features.js';
 import { MAX_LISTING_CHARS, readListing } from './mcp-listing.js';
+import { registeredName } from './registered-name.js';
 import { dropUncheckablePatterns, droppedPatternNote } from './uncheckable-patterns.js';
 
-/** Characters of a server's tool name that are read; servers can send names of any length. */
-const MAX_READ = 512;
-/** Longest registered name (`TOOL_NAME_PATTERN`). */
-const MAX_NAME = 64;
+/** Valid aliases. */
+const ALIAS = /^[A-Za-z0-9_.@-]{1,200}$/;
 const VERSION = '1.0.0';
 
 /** Source of an entry's tools. */
@@ -75,20 +73,6 @@ export function toAnnouncement(entry: McpEntry, found: DiscoverReply): Definitio
   };
 }
 
-/** Registered name of a remote tool or prompt: `<prefix>_<tool>`. The prefix is the server's name by default and may be empty. */
-export function registeredName(entry: Pick<McpEntry, 'name' | 'prefix'>, tool: string): string {
-  const prefix = entry.prefix ?? entry.name;
-  const wanted = prefix === '' ? tool : `${prefix}_${tool}`;
-  const clean = wanted
-    .slice(0, MAX_READ)
-    .replaceAll(/[^A-Za-z0-9_-]+/g, '_')
-    .replaceAll(/^_+|_+$/g, '');
-  if (clean === wanted && clean.length <= MAX_NAME) return clean;
-  // Two tools could have the same cleaned name; a hash of the original name distinguishes them, independent of their order.
-  const hash = createHash('sha256').update(wanted).digest('hex').slice(0, 6);
-  return `${clean.slice(0, MAX_NAME - 7) || 'tool'}_${hash}`;
-}
-
 /** Definition of an entry for a plain `{"function","args"}` endpoint. */
 export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
   const parameters = entry.parameters;
@@ -119,15 +103,18 @@ export function toFunctionDefinition(entry: McpEntry): ToolDefinition {
 function toToolDefinition(entry: McpEntry, tool: RemoteTool, server: ServerDefinition): ToolDefinition {
   const schema = definitionSchema(tool.input_schema);
   const annotations: JsonObject = { ...tool.annotations };
-  if (tool.title) annotations['title'] = tool.title;
+  const name = registeredName(entry, tool.name, tool);
+  // People see the name that the server gave it.
+  const title = tool.title ?? (name.endsWith(tool.name) ? undefined : tool.name);
+  if (title) annotations['title'] ??= title;
   // MCP: clients must consider annotations untrusted unless they come from a trusted server. They never grant a permission.
   const promised =
     entry.trusted === true && (annotations['readOnlyHint'] === true || annotations['idempotentHint'] === true);
   const { options } = server.binding;
   const definition: ToolDefinition = {
     ...server,
-    name: registeredName(entry, tool.name),
-    aliases: [`${entry.name}.${tool.name}`],
+    name,
+    aliases: [`${entry.name}.${tool.name}`].filter((alias) => ALIAS.test(alias)),
     description: tool.description || tool.title || `Tool ${tool.name} of the MCP server ${entry.name}`,
     input_schema: schema,
     output_schema: tool.output_schema && definitionSchema(tool.output_schema),
@@ -154,6 +141,7 @@ export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
   const unused = unusedPatternsNote(entry.overrides, toServerDefinitions(entry, found));
   const refused = (found.skills?.refused ?? []).map((reason) => `a skill is left out: ${reason}`);
   const notes = [
+    ...(found.notes ?? []),
     ...droppedPatterns(entry, found),
     ...droppedListings(entry, found),
     ...unpinnedTexts(entry, found),
@@ -165,7 +153,9 @@ export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
 function droppedListings(entry: McpEntry, found: DiscoverReply): string[] {
   return found.tools
     .filter(({ name }) => entry.tools?.includes(name) ?? true)
-    .flatMap((tool) => readListing(tool).dropped.map((field) => [registeredName(entry, tool.name), field] as const))
+    .flatMap((tool) =>
+      readListing(tool).dropped.map((field) => [registeredName(entry, tool.name, tool), field] as const),
+    )
     .map(
       ([name, field]) =>
         `${name}: its ${field} is not shown; it must be safe and have at most ${MAX_LISTING_CHARS} characters`,
@@ -179,7 +169,7 @@ function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[] {
     .flatMap((tool) => {
       const dropped = new Set<string>();
       for (const schema of [tool.input_schema, tool.output_schema]) if (schema) definitionSchema(schema, dropped);
-      return [...dropped].map((pattern) => `${registeredName(entry, tool.name)}: ${droppedPatternNote(pattern)}`);
+      return [...dropped].map((pattern) => `${registeredName(entry, tool.name, tool)}: ${droppedPatternNote(pattern)}`);
     });
 }
 

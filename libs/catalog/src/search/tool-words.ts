@@ -179,7 +179,7 @@ function readWords(tool: RegisteredTool): ToolWords {
   const texts: Record<keyof typeof FIELDS, string> = {
     name: tool.name, // first, see ToolWords
     description: tool.description,
-    tags: `${tool.category} ${(tool.tags ?? []).join(' ')}`,
+    tags: `${tool.category} ${(tool.tags ?? []).join(' ')} ${foreignTitle(tool)}`,
     parameters: Object.entries(properties).map(toParameterText).join(' '),
     examples: JSON.stringify(tool.input_examples ?? []).slice(0, MAX_EXAMPLES_CHARS),
   };
@@ -193,6 +193,12 @@ function readWords(tool: RegisteredTool): ToolWords {
     if (field === 'name') named = counts.size;
   }
   return { stems: [...counts.keys()], counts: Float32Array.from(counts.values()), named };
+}
+
+/** The title of a tool with a name of letters that names of a fleet do not have. */
+function foreignTitle({ annotations }: RegisteredTool): string {
+  const title = String(annotations?.['title'] ?? '');
+  return /[^\p{ASCII}]/u.test(title) ? title : '';
 }
 
 function toParameterText([name, schema]: [string, unknown]): string {

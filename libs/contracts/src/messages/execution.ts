@@ -218,6 +218,8 @@ export interface DiscoverReply {
   /** How long the server's list stays valid; 0 when the server does not say. */
   ttl_ms: Milliseconds;
   tools: RemoteTool[];
+  /** Items and members of the lists that could not be read, and how the session was opened if not as usual, as lines for an administrator. */
+  notes?: string[];
   /** Prompts as the server lists them. */
   prompts?: JsonObject[];
   /** Resources and templates as the server lists them; absent when it has no resources. */

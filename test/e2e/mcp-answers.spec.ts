@@ -2,9 +2,19 @@
  * What MCP servers may answer, through a fleet and both of its entry points: an answer ends its call, and is read as far as it can be. The
  * project's own example server is a source, too.
  */
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { changedMembers, concerns } from '../fleet/changed-members.js';
 import { startEverythingServer, type EverythingServer } from '../fleet/everything-server.js';
-import { startScriptedMcpServer, type ScriptedAnswer, type ScriptedMcpServer } from '../fleet/scripted-mcp-server.js';
+import { startExampleServer, type ExampleServer } from '../fleet/example-server.js';
+import {
+  startScriptedMcpServer,
+  type ScriptedAnswer,
+  type ScriptedMcpServer,
+  type ScriptedReplies,
+  type ScriptedReply,
+} from '../fleet/scripted-mcp-server.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const refusal = { error: { code: -32_602, message: 'q must be a word' } };
@@ -36,20 +46,176 @@ const READ: [string, ScriptedAnswer, string][] = [
   ['null_content', { body: { result: { content: null } } }, ''],
 ];
 
+const plain = { plain: { body: { result: { content: [hi] } } } };
+const ANY = { type: 'object' };
+const good = { name: 'good', description: 'Is good.', inputSchema: ANY };
+
+/** A list of one good tool and of others that no SDK would send. */
+const listed = {
+  tools: [
+    good,
+    { name: 'bad', description: 'x', inputSchema: null },
+    { name: 'loose', description: 'x', inputSchema: ANY, outputSchema: { $id: 'x.v1', description: 'd' }, title: null },
+    { name: 'bare', description: 'x', inputSchema: {}, annotations: null, _meta: null },
+    7,
+  ],
+  nextCursor: null,
+};
+
+/** Names that are not legal in a fleet, with a pattern of their registered names. */
+const NAMES: [string, RegExp][] = [
+  ['a.b', /^names_a_b_/],
+  ['a_b', /^names_a_b$/],
+  ['get weather', /^names_get_weather_/],
+  ['файл', /^names_fail_/],
+  ['天气', /^names_returns_the_weather_/],
+  ['x/y:z', /^names_x_y_z_/],
+  ['long'.repeat(23), /^names_(?:long)+l?o?n?g?_/],
+];
+
+const probe =
+  (reply: ScriptedReply): ScriptedReplies =>
+  ({ method }) =>
+    method === 'server/discover' ? reply : undefined;
+/** Replies of servers of 2025 to `server/discover`. */
+const PROBES: Record<string, ScriptedReplies> = {
+  html: probe({ type: 'text/html', text: '<p>Welcome</p>' }),
+  empty: probe({ text: '' }),
+  no_id: probe({ body: { id: null, error: { code: -32_601, message: 'Method not found' } } }),
+  failing: probe({ status: 500, type: 'text/plain', text: 'Internal Server Error' }),
+  silent: probe({ silent: true }),
+};
+
+/** Replies to requests of unknown sessions. */
+const LOST: Record<string, ScriptedReply> = {
+  '/lost_410': { status: 410, type: 'text/plain', text: 'Gone' },
+  '/lost_500': { status: 500, type: 'text/plain', text: 'Internal Server Error' },
+  '/lost_503': { status: 503, type: 'text/plain', text: 'Service Unavailable' },
+  '/lost_503_said': {
+    status: 503,
+    body: { id: null, error: { code: -32_000, message: 'Bad Request: No valid session ID provided' } },
+  },
+};
+
+/** Answers of servers by other authors: of the SDKs for TypeScript, Python and Go, of FastMCP, and of a proxy. */
+const RECORDED = [
+  { result: { content: [hi] } },
+  { result: { content: [hi], structuredContent: { result: 'hi' }, isError: false } },
+  { result: { _meta: {}, content: [{ ...hi, annotations: { audience: ['user'], priority: 1 } }], isError: false } },
+  {
+    result: {
+      content: [
+        { ...hi, _meta: { 'x/y': 1 } },
+        { type: 'image', data: 'AAAA', mimeType: 'image/png' },
+      ],
+    },
+  },
+  {
+    result: {
+      content: [
+        hi,
+        { type: 'resource_link', uri: 'x://l', name: 'l', size: 3, icons: [{ src: 'https://x.example/i' }] },
+      ],
+    },
+  },
+  { result: { content: [hi, { type: 'resource', resource: { uri: 'x://r', mimeType: 'text/plain', text: 'r' } }] } },
+].map((body) => ({ jsonrpc: '2.0', id: 1, ...body }));
+/** A shipped list of two tools, and the answer to `initialize` of a server with all capabilities. */
+const OPENING = {
+  initialize: {
+    protocolVersion: '2025-11-25',
+    capabilities: { tools: { listChanged: false }, logging: {}, experimental: {} },
+    serverInfo: { name: 'changed', version: '1.2.3', title: 'Changed' },
+    instructions: 'Call the tools.',
+  },
+  'tools/list': {
+    tools: [
+      {
+        ...good,
+        name: 'changed',
+        title: 'Changed',
+        inputSchema: { type: 'object', properties: { q: { type: 'string', default: null } }, required: ['q'] },
+        outputSchema: { type: 'object', properties: { result: { type: 'string' } } },
+        annotations: { readOnlyHint: true },
+        execution: { taskSupport: 'forbidden' },
+      },
+      good,
+    ],
+  },
+};
+/** `all` tries every change; otherwise one in a hundred, others each day of the month. */
+const STRIDE = process.env['CHANGED_ANSWERS'] === 'all' ? 1 : 100;
+const sampled = <T>(all: readonly T[], stride: number): T[] =>
+  all.filter((_, at) => (at + new Date().getUTCDate()) % stride === 0);
+const ANSWERS = RECORDED.flatMap((answer) => changedMembers(answer));
+const OPENINGS = Object.entries(OPENING).flatMap(([method, result]) =>
+  changedMembers({ jsonrpc: '2.0', id: 1, result }).map((change) => ({ ...change, method })),
+);
+const opened = sampled(OPENINGS, Math.min(STRIDE, 12)).filter(
+  // Nothing is left of a list that is not one, and no session without its version.
+  (change) =>
+    !['result.tools', 'result.protocolVersion', 'result.capabilities.tools'].some((path) => concerns(change, path)),
+);
+/** The answer with a change that calls get now. */
+let current: (id: unknown) => ScriptedReply;
+
 let scripted: ScriptedMcpServer;
 let everything: EverythingServer;
+let asking: ExampleServer;
 let fleet: TestFleet;
 
+const REPLIES: Record<string, ScriptedReplies> = {
+  '/lists': ({ method }) => (method === 'tools/list' ? { body: { result: listed } } : undefined),
+  '/names': ({ method }) => {
+    const tools = NAMES.map(([name]) => ({ name, description: 'Returns the weather of a city.', inputSchema: ANY }));
+    if (method === 'tools/call') return { body: { result: { content: [hi] } } };
+    return method === 'tools/list' ? { body: { result: { tools } } } : undefined;
+  },
+  '/envelopes': ({ method }) => {
+    const more = { error: null, debug: { took: 1 } };
+    const serverInfo = { name: 'x' };
+    if (method === 'initialize')
+      return { body: { result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo }, ...more } };
+    if (method === 'tools/list') return { body: { result: { tools: [good] }, ...more } };
+    if (method === 'tools/call') return { body: { error: { code: 'E_WORD', message: 'q must be a word' } } };
+    return undefined;
+  },
+  '/changed': ({ method, id }) => (method === 'tools/call' ? current(id) : undefined),
+  ...Object.fromEntries(Object.entries(PROBES).map(([name, replies]) => [`/probe/${name}`, replies])),
+  ...Object.fromEntries(
+    opened.map((change, at) => [
+      `/opened/${at}`,
+      ({ method, id }: { method: string; id?: unknown }) => {
+        const result = OPENING[method as keyof typeof OPENING];
+        if (!result) return undefined;
+        const body = method === change.method ? change.answer : { jsonrpc: '2.0', id: 1, result };
+        // The id of the recorded answer is that of this request, unless the id was changed.
+        const text = JSON.stringify(body, (key, value: unknown) => (key === 'id' && value === 1 ? id : value));
+        return { text };
+      },
+    ]),
+  ),
+};
+const pathsOf = (...prefixes: string[]) =>
+  Object.keys({ ...REPLIES, ...LOST }).filter((path) => prefixes.some((prefix) => path.startsWith(prefix)));
+
 beforeAll(async () => {
-  scripted = await startScriptedMcpServer({
-    '/mcp': {
-      ...REFUSED,
-      ...Object.fromEntries(READ.map(([name, answer]) => [name, answer])),
-      unreadable: { body: { result: { content: [video] } }, annotations: REPEATABLE },
+  scripted = await startScriptedMcpServer(
+    {
+      '/mcp': {
+        ...REFUSED,
+        ...Object.fromEntries(READ.map(([name, answer]) => [name, answer])),
+        unreadable: { body: { result: { content: [video] } }, annotations: REPEATABLE },
+      },
+      '/other': plain,
+      '/changed': { plain: plain.plain },
+      ...Object.fromEntries(pathsOf('/probe/', '/lost_').map((path) => [path, plain])),
     },
-    '/other': { plain: { body: { result: { content: [hi] } } } },
-  });
+    REPLIES,
+    LOST,
+  );
   everything = await startEverythingServer();
+  asking = await startExampleServer('elicitationFormExample');
   fleet = await TestFleet.start({
     together: true,
     services: { budget: 1, registry: 1, 'mcp-executor': 1, gateway: 1 },
@@ -58,16 +224,23 @@ beforeAll(async () => {
         raw: { url: `${scripted.origin}/mcp`, trusted: true },
         other: { url: `${scripted.origin}/other`, trusted: true },
         every: { url: `${everything.origin}/mcp`, protocol_version: '2025-11-25' },
+        form: { url: `${asking.origin}/mcp`, trusted: true },
+        ...Object.fromEntries(
+          pathsOf('/').map((path) => [nameOf(path), { url: `${scripted.origin}${path}`, trusted: true }]),
+        ),
       },
     },
-    env: { EGRESS_ALLOWED_ENDPOINTS: `${scripted.origin},${everything.origin}` },
+    env: { EGRESS_ALLOWED_ENDPOINTS: `${scripted.origin},${everything.origin},${asking.origin}` },
     tools: ['raw_by_400', 'raw_unreadable', 'other_plain', 'every_echo'],
   });
 });
 afterAll(async () => {
   await fleet?.stop();
-  await Promise.all([scripted?.stop(), everything?.stop()]);
+  await Promise.all([scripted?.stop(), everything?.stop(), asking?.stop()]);
 });
+
+/** The source of a scripted server. */
+const nameOf = (path: string) => path.slice(1).replaceAll(/\W/g, '-');
 
 const overHttp = async (name: string, args: object = {}) => (await fleet.call(name, args)).body;
 
@@ -147,3 +320,121 @@ describe.each([
     expect((await call('every_get-sum', { a: 2, b: 3 })).text).toContain('5');
   });
 });
+
+const source = async (name: string) =>
+  (await fleet.ask({ path: `/api/v1/sources/mcp/${name}?visibility=fleet`, key: fleet.operatorKey })).body;
+
+it('the good tools of a list are registered, and the bad ones are named in the status of the source', async () => {
+  await eventually('the list is read', async () => (await source('lists')).state !== 'pending');
+  const { state, tools, notes } = await source('lists');
+  expect({ state, tools }).toEqual({ state: 'ok', tools: ['lists_bare', 'lists_good', 'lists_loose'] });
+  expect(notes.toSorted()).toEqual([expect.stringMatching(/^bad: inputSchema: /), expect.stringMatching(/^tools 4: /)]);
+});
+
+it('tools with names that are not legal here can be found and called', async () => {
+  await fleet.untilListed(['names_a_b']);
+  const { text } = await fleet.ask({
+    path: '/mcp',
+    body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+    headers: { accept: 'application/json, text/event-stream' },
+  });
+  const { tools } = JSON.parse(/\{.*\}/s.exec(text)![0]).result as { tools: { name: string; title?: string }[] };
+  for (const [name, pattern] of NAMES) {
+    const tool = tools.find((one) => pattern.test(one.name) && (one.title ?? name) === name);
+    expect(tool, name).toBeDefined();
+    const before = scripted.seen.get(`/names ${name}`) ?? 0;
+    await overHttp(tool!.name);
+    await overMcp(tool!.name);
+    expect((scripted.seen.get(`/names ${name}`) ?? 0) - before, name).toBe(2);
+  }
+  for (const [name, start] of [
+    ['файл', 'names_fail_'],
+    ['天气', 'names_returns_the_weather_of_'],
+  ]) {
+    const { body } = await fleet.ask({ path: `/api/v1/tools?query=${encodeURIComponent(name!)}` });
+    expect((body as { name: string }[])[0]?.name).toContain(start);
+  }
+});
+
+it('answers with members that JSON-RPC does not have are read', async () => {
+  await fleet.untilListed(['envelopes_good']);
+  for (const call of [overHttp, overMcp]) expect((await call('envelopes_good')).text).toContain('q must be a word');
+});
+
+it.each(Object.keys(PROBES))('a server that is %s about server/discover is asked with initialize', async (name) => {
+  const id = nameOf(`/probe/${name}`);
+  await fleet.untilListed([`${id}_plain`]);
+  for (const call of [overHttp, overMcp]) expect(await call(`${id}_plain`)).toMatchObject({ text: 'hi' });
+  const { notes } = await source(id);
+  if (name !== 'no_id') expect(notes.join('\n')).toContain('protocol_version');
+});
+
+describe.each(Object.keys(LOST).map(nameOf))('a server that lost its sessions and answers %s', (id) => {
+  it.each([
+    ['HTTP', overHttp],
+    ['MCP', overMcp],
+  ])('fails at most once over %s', async (entry, call) => {
+    await fleet.untilListed([`${id}_plain`]);
+    // The session of an earlier test may be lost: the first call tells, the second has another one.
+    for (const warm of [1, 2]) await call(`${id}_plain`, { entry, warm });
+    scripted.forget();
+    const before = callsAt(id);
+    const first = await call(`${id}_plain`, { entry, is: 'lost' });
+    // Another HTTP 5xx does not say whether the tool ran.
+    const isCertain = id === 'lost_410' || id === 'lost_503_said';
+    expect(callsAt(id) - before).toBe(isCertain ? 1 : 0);
+    if (isCertain) expect(first.text).toBe('hi');
+    for (let after = 0; after < 6; after += 1) expect((await call(`${id}_plain`, { entry, after })).text).toBe('hi');
+  });
+});
+const callsAt = (id: string) => scripted.seen.get(`/${id} plain`) ?? 0;
+
+it('a question of the example of the SDK reaches the caller whose call is open', async () => {
+  await fleet.untilListed(['form_register_user']);
+  const client = new Client({ name: 'e2e', version: '1' }, { capabilities: { elicitation: { form: {} } } });
+  const asked: string[] = [];
+  client.setRequestHandler('elicitation/create', ({ params }) => {
+    asked.push(params.message);
+    return {
+      action: 'accept',
+      content: { username: `ann${asked.length}`, email: 'a@x.example', password: 'very-secret' },
+    };
+  });
+  const requestInit = { headers: { authorization: `Bearer ${fleet.adminKey}` } };
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp`), { requestInit }));
+  try {
+    const results = await Promise.all([1, 2].map(() => client.callTool({ name: 'form_register_user', arguments: {} })));
+    const texts = results.map(({ content }) => JSON.stringify(content));
+    expect(texts.toSorted().map((text) => /Username: (\w+)/.exec(text)?.[1])).toEqual(['ann1', 'ann2']);
+    expect(asked).toHaveLength(2);
+  } finally {
+    await client.close();
+  }
+});
+
+it('no change of a member loses a text, sends a call twice or opens a breaker', async () => {
+  await fleet.untilListed(['changed_plain']);
+  const changes = sampled(ANSWERS, STRIDE);
+  expect(changes.length).toBeGreaterThan(0);
+  for (const [at, change] of changes.entries()) {
+    const isStream = at % 2 === 1;
+    current = (id) => ({
+      type: isStream ? EVENTS : undefined,
+      text: JSON.stringify(change.answer, (key, value: unknown) => (key === 'id' && value === 1 ? id : value)),
+    });
+    const before = scripted.seen.get('/changed plain') ?? 0;
+    const { text } = await (at % 4 < 2 ? overHttp : overMcp)('changed_plain', { at });
+    expect(scripted.seen.get('/changed plain'), change.what).toBe(before + 1);
+    const mayLose = ['result.content.0.text', 'result.content.0.type'].some((path) => concerns(change, path));
+    if (!mayLose) expect(text, change.what).toContain('hi');
+  }
+});
+
+it.each(opened.map(({ method, what }, at) => [`${method}: ${what}`, at] as const))(
+  'no source is lost for one tool: %s',
+  async (_name, at) => {
+    const tool = `opened-${at}_good`;
+    const mayLose = concerns(opened[at]!, 'result.tools.1.name') || concerns(opened[at]!, 'result.tools.1.inputSchema');
+    await fleet.untilListed([mayLose ? `opened-${at}_changed` : tool]);
+  },
+);

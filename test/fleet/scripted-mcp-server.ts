@@ -15,6 +15,21 @@ export interface ScriptedAnswer {
   body: object;
 }
 
+/** An unusual reply of a server. */
+export interface ScriptedReply {
+  status?: number;
+  type?: string;
+  /** Members of the JSON-RPC message besides its version and the id of the request, or in place of these. */
+  body?: object;
+  /** Sent unchanged. */
+  text?: string;
+  /** Sends nothing. */
+  silent?: true;
+}
+
+/** Replies of one server, by request; undefined: the usual one. */
+export type ScriptedReplies = (request: ScriptedRequest) => ScriptedReply | undefined;
+
 export interface ScriptedMcpServer {
   readonly origin: string;
   /** Requests by server and method, as `/path method`, and calls, as `/path tool`. */
@@ -29,22 +44,31 @@ const JSON_TYPE = 'application/json';
 /**
  * Starts servers on a free loopback port.
  * @param tools of each path, with the answers to their calls. An `initialize` with `_meta` is refused, as the project's example server does
+ * @param replies of each path that answers other requests unusually, too
+ * @param lost replies by path to requests of unknown sessions; default: 404
  */
 export async function startScriptedMcpServer(
   tools: Readonly<Record<string, Readonly<Record<string, ScriptedAnswer>>>>,
+  replies: Readonly<Record<string, ScriptedReplies>> = {},
+  lost: Readonly<Record<string, ScriptedReply>> = {},
 ): Promise<ScriptedMcpServer> {
   const seen = new Map<string, number>();
   let generation = 1;
-  const answer = (path: string, session: string | undefined, response: ServerResponse, body: Request): void => {
+  const answer = (path: string, session: string | undefined, response: ServerResponse, body: ScriptedRequest): void => {
     const { id, method, params = {} } = body;
     const count = (what: string) => seen.set(`${path} ${what}`, (seen.get(`${path} ${what}`) ?? 0) + 1);
     count(method);
-    const say = (more: object, status = 200, type = JSON_TYPE) => {
-      const json = JSON.stringify({ jsonrpc: '2.0', id, ...more });
+    const isLost = method !== 'server/discover' && method !== 'initialize' && session !== `session-${generation}`;
+    const say = (more: object, status = 200, type = JSON_TYPE, text?: string) => {
+      const json = text ?? JSON.stringify({ jsonrpc: '2.0', id, ...more });
       const isStream = type === 'text/event-stream';
       response.writeHead(status, { 'content-type': type, 'mcp-session-id': `session-${generation}` });
       response.end(isStream ? `event: message\ndata: ${json}\n\n` : json);
     };
+    const reply = isLost ? lost[path] : replies[path]?.(body);
+    if (reply && !isLost && method === 'tools/call') count(String(params.name));
+    if (reply?.silent) return;
+    if (reply) return say(reply.body ?? {}, reply.status, reply.type, reply.text);
     if (method === 'server/discover') return say({ error: { code: -32_601, message: 'Method not found' } });
     if (method === 'initialize') {
       if (params._meta !== undefined)
@@ -52,7 +76,7 @@ export async function startScriptedMcpServer(
       const serverInfo = { name: 'scripted', version: '1' };
       return say({ result: { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo } });
     }
-    if (session !== `session-${generation}`) return void response.writeHead(404).end();
+    if (isLost) return void response.writeHead(404).end();
     if (id === undefined) return void response.writeHead(202).end();
     if (method === 'tools/list') {
       const listed = Object.entries(tools[path] ?? {}).map(([name, { annotations }]) => ({
@@ -71,7 +95,7 @@ export async function startScriptedMcpServer(
     if (request.method !== 'POST') return void response.writeHead(405).end();
     const session = request.headers['mcp-session-id'];
     return void readText(request).then((text) =>
-      answer(String(request.url), String(session), response, JSON.parse(text) as Request),
+      answer(String(request.url), String(session), response, JSON.parse(text) as ScriptedRequest),
     );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -86,8 +110,8 @@ export async function startScriptedMcpServer(
   };
 }
 
-interface Request {
-  id?: number;
+export interface ScriptedRequest {
+  id?: number | string;
   method: string;
   params?: { name?: string; _meta?: object };
 }

@@ -238,7 +238,7 @@ async function sendCall(
   const { binding } = message;
   const isFeature = binding.method !== undefined;
   const result = isFeature
-    ? await requestFeature(session.client, message, options)
+    ? await requestFeature(session.reader, message, options)
     : await callTool(session, message, options);
   if (asksForInput(result)) return readTask(result) ?? toInputResponse(result, message, binding.server);
   if (isFeature) return toFeatureResponse(result as JsonObject, binding);

@@ -47,7 +47,7 @@ export async function discoverServer(
         () =>
           pool.use(target, '', (session) => {
             used = session;
-            return listAll(session, target.server, exchange.signal, limits.timeoutMs);
+            return listAll(session, target.server, exchange, limits.timeoutMs);
           }),
       );
     } catch (error) {
@@ -61,10 +61,10 @@ export async function discoverServer(
 async function listAll(
   session: McpSession,
   server: string,
-  signal: AbortSignal,
+  { signal, dropped }: Exchange,
   timeoutMs: Milliseconds,
 ): Promise<DiscoverReply> {
-  const listed = await session.client.listTools(undefined, {
+  const listed = await session.reader.listTools(undefined, {
     cacheMode: 'refresh',
     signal,
     timeout: timeoutMs + 5_000,
@@ -76,7 +76,7 @@ async function listAll(
   }
   const ttl = (listed as { ttlMs?: unknown }).ttlMs;
   const options = { signal, timeout: timeoutMs + 5_000 };
-  const features = await listFeatures(session.client, options);
+  const features = await listFeatures(session.reader, options);
   const tools = listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject));
   if (features.resources) await addPageDigests(tools, session, options);
   if (features.prompts) features.prompts = await withTextDigests(features.prompts, session, options);
@@ -86,17 +86,18 @@ async function listAll(
     prior: session.prior,
     ttl_ms: typeof ttl === 'number' && ttl > 0 ? ttl : 0,
     tools,
+    notes: [...session.notes, ...dropped],
     ...features,
   };
 }
 
 /** Reads the pages that tools show as MCP Apps, each once, and notes their digests. A page that cannot be read has none. */
-async function addPageDigests(tools: RemoteTool[], { client }: McpSession, options: RequestOptions): Promise<void> {
+async function addPageDigests(tools: RemoteTool[], { reader }: McpSession, options: RequestOptions): Promise<void> {
   const pages = new Set(tools.flatMap(({ listing }) => appPage(listing) ?? []));
   const digests = new Map<string, string>();
   // One after another: an exchange ends when the stream of its last request does.
   for (const uri of [...pages].slice(0, MAX_PAGES)) {
-    const page = await client.readResource({ uri }, { ...options, cacheMode: 'bypass' }).catch((error: unknown) => {
+    const page = await reader.readResource({ uri }, { ...options, cacheMode: 'bypass' }).catch((error: unknown) => {
       if (options.signal?.aborted) throw error;
       return undefined;
     });
@@ -115,11 +116,11 @@ async function addPageDigests(tools: RemoteTool[], { client }: McpSession, optio
  */
 async function withTextDigests(
   prompts: JsonObject[],
-  { client }: McpSession,
+  { reader }: McpSession,
   options: RequestOptions,
 ): Promise<JsonObject[]> {
   const read = async (name: string): Promise<string | undefined> => {
-    const text = await client.getPrompt({ name }, options).catch((error: unknown) => {
+    const text = await reader.getPrompt({ name }, options).catch((error: unknown) => {
       if (options.signal?.aborted) throw error;
       return undefined;
     });

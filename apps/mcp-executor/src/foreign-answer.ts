@@ -9,6 +9,7 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import type { EgressResponse, FetchedResponse } from '@toolfleet/egress';
 
 type Answer = JSONRPCResultResponse | JSONRPCErrorResponse;
@@ -17,19 +18,45 @@ type Answer = JSONRPCResultResponse | JSONRPCErrorResponse;
  * The answer in a message: its result as an object, or its error with a code and a message. Members that JSON-RPC does not have are left out,
  * and a null counts as absent.
  * @param id of the request; without it any answer is read
+ * @param isOnly the message can answer no other request, and needs no id
  * @returns undefined for other messages, and for answers to other requests
  */
-export function readAnswer(message: Json, id?: RequestId): Answer | undefined {
-  if (!isJsonObject(message) || 'method' in message || !('result' in message || 'error' in message)) return undefined;
+export function readAnswer(message: Json, id?: RequestId, isOnly = false): Answer | undefined {
+  if (!isJsonObject(message) || typeof message['method'] === 'string') return undefined;
+  if (!('result' in message || 'error' in message)) return undefined;
   const { id: own, result = null, error = null } = message;
-  if (id === undefined ? typeof own !== 'string' && typeof own !== 'number' : String(own) !== String(id))
-    return undefined;
+  const isNamed = typeof own === 'string' || typeof own === 'number';
+  if (id === undefined ? !isNamed : isNamed || !isOnly ? String(own) !== String(id) : false) return undefined;
   const head = { jsonrpc: '2.0', id: id ?? (own as RequestId) } as const;
   if (error !== null) return { ...head, error: readError(error) };
   // A value without the members of a result is the content.
   if (!isJsonObject(result)) return { ...head, result: { content: result } };
   const { _meta, ...rest } = result;
   return { ...head, result: _meta === undefined || isJsonObject(_meta) ? result : rest };
+}
+
+/** The id of the request that an answer may leave out. */
+type ReadId = () => RequestId | undefined;
+
+/** A message of a server as the SDK accepts it: an answer, a request or a notification. The same value if nothing has to be mended. */
+function readMessage(message: Json, readId: ReadId): Json {
+  if (!isJsonObject(message)) return message;
+  const { jsonrpc, id, method, params } = message;
+  const isNamed = typeof id === 'string' || typeof id === 'number';
+  if (typeof method !== 'string') {
+    const answer = isNamed ? readAnswer(message) : readAnswer(message, readId(), true);
+    return answer && !isAsIs(message, answer) ? ({ ...answer } as JsonObject) : message;
+  }
+  const read: JsonObject = { jsonrpc: '2.0', method };
+  if (isNamed) read['id'] = id;
+  if (isJsonObject(params)) read['params'] = params;
+  return jsonrpc === '2.0' && Object.keys(read).length === Object.keys(message).length ? message : read;
+}
+
+/** Whether an answer is read as it arrived. */
+function isAsIs(message: JsonObject, answer: Answer): boolean {
+  if ('error' in answer || message['jsonrpc'] !== '2.0') return false;
+  return Object.keys(message).length === 3 && answer.result === message['result'];
 }
 
 /** Servers may define codes of errors from here on (JSON-RPC 2.0, section 5.1). */
@@ -46,7 +73,7 @@ function readError(error: Json): JSONRPCErrorResponse['error'] {
 
 /** The id of the request in a body that the SDK sends; undefined for notifications. */
 export function readRequestId(body: unknown): RequestId | undefined {
-  const message = typeof body === 'string' ? parse(body) : null;
+  const message = typeof body === 'string' ? (JSON.parse(body) as Json) : null;
   return isJsonObject(message) && 'method' in message ? (message['id'] as RequestId | undefined) : undefined;
 }
 
@@ -60,21 +87,24 @@ export function mediaType({ headers }: Pick<EgressResponse, 'headers'>): string 
  * A response as the SDK can read it. An answer to the request ends the request, whatever its HTTP status and media type are. Exceptions are
  * 401 and 403 with a challenge: the server has not applied such a request (RFC 9110, section 15.5.2).
  * @param readId the id of the request; undefined for notifications
+ * @param onUnanswered called when the response has an HTTP error and no answer
  */
 export async function toReadable(
   response: EgressResponse,
-  readId: () => RequestId | undefined,
+  readId: ReadId,
+  onUnanswered: (status: number) => void = () => undefined,
 ): Promise<FetchedResponse> {
   const { status, headers, body } = response;
   if (status >= 200 && status < 300 && status !== 202) {
     const type = mediaType(response);
-    if (type === 'text/event-stream') return { ...response, body: repairedStream(body) };
-    if (type === 'application/json') return { ...response, body: bodyOf(repaired(await body.bytes(), WHOLE)) };
+    if (type === 'text/event-stream') return { ...response, body: repairedStream(body, readId) };
+    if (type === 'application/json') return { ...response, body: bodyOf(repaired(await body.bytes(), WHOLE, readId)) };
   }
   const id = status === 401 || 'www-authenticate' in headers ? undefined : readId();
+  const text = id === undefined ? '' : await body.text().catch(() => '');
+  const answer = id === undefined ? undefined : findAnswer(text, id);
+  if (status >= 400 && !answer) onUnanswered(status);
   if (id === undefined) return response;
-  const text = await body.text().catch(() => '');
-  const answer = findAnswer(text, id);
   if (!answer) return { ...response, body: bodyOf(Buffer.from(text)) };
   const asJson = { ...headers, 'content-type': 'application/json' };
   return { ...response, status: 200, headers: asJson, body: bodyOf(Buffer.from(JSON.stringify(answer))) };
@@ -89,11 +119,11 @@ const bodyOf = (bytes: Uint8Array): Body => ({
   },
 });
 
-const repairedStream = (body: Body): Body => ({
+const repairedStream = (body: Body, readId: ReadId): Body => ({
   cancel: () => body.cancel(),
   [Symbol.asyncIterator]() {
     const chunks = body[Symbol.asyncIterator]();
-    const lines = new LineRepair();
+    const lines = new LineRepair(readId);
     // Not a generator: it would add promises to each chunk of each call.
     return {
       async next(): Promise<IteratorResult<Uint8Array>> {
@@ -109,13 +139,13 @@ const repairedStream = (body: Body): Body => ({
 });
 
 /** A message in a text: all of it, or a line of a local process or of the data of an event. */
-const WHOLE = /^()([^]+)$/g;
+const WHOLE = /^(\s*)([^]+)$/g;
 const LINE = /^(data: ?)?([^\r\n]+)/gm;
 
 /** The answer to a request in the text of a response: JSON, a batch of it, or events. */
 function findAnswer(text: string, id: RequestId): Answer | undefined {
   for (const json of [text, ...Array.from(text.matchAll(LINE), ([, , line = '']) => line)]) {
-    const value = parse(json);
+    const { value = null } = parse(json) ?? {};
     for (const message of Array.isArray(value) ? value : [value]) {
       const answer = readAnswer(message, id);
       if (answer) return answer;
@@ -124,27 +154,34 @@ function findAnswer(text: string, id: RequestId): Answer | undefined {
   return undefined;
 }
 
-/** What `readAnswer` may have to mend. Looked for in the text, so that an answer without it is parsed once, by the SDK. */
-const SUSPECT = /"(?:_meta|error|result|message)"\s*:\s*null|"_meta"\s*:\s*[^\s{]/;
-
-/** A text with all answers in it as `readAnswer` reads them. */
-function repaired(bytes: Buffer, pattern: RegExp): Buffer {
-  if (!(bytes.includes('null') || bytes.includes('"_meta"')) || !SUSPECT.test(bytes.toString('latin1'))) return bytes;
-  const mended = bytes.toString().replaceAll(pattern, (whole: string, prefix = '', json: string) => {
-    const value = parse(json);
-    if (value === null || typeof value !== 'object') return whole;
-    const mend = (message: Json): Json => (readAnswer(message) as Json | undefined) ?? message;
-    return prefix + JSON.stringify(Array.isArray(value) ? value.map(mend) : mend(value));
+/** A text with all messages in it as `readMessage` reads them. */
+function repaired(bytes: Buffer, pattern: RegExp, readId: ReadId): Buffer {
+  let isMended = false;
+  const text = bytes.toString().replaceAll(pattern, (whole: string, prefix = '', json: string) => {
+    const parsed = parse(json);
+    if (!parsed) return whole;
+    const { value, asText } = parsed;
+    const read = Array.isArray(value)
+      ? value.map((message) => readMessage(message, readId))
+      : readMessage(value, readId);
+    const isSame = Array.isArray(read)
+      ? read.every((message, at) => message === (value as Json[])[at])
+      : read === value;
+    if (isSame && asText === 0) return whole;
+    isMended = true;
+    return prefix + JSON.stringify(read);
   });
-  return Buffer.from(mended);
+  return isMended ? Buffer.from(text) : bytes;
 }
 
-/** The value of a JSON text; null if it is none. */
-function parse(json: string): Json {
+/** The value of a JSON text of messages, with numbers that a double cannot hold as texts of their digits; undefined if it is none. */
+function parse(json: string): ReturnType<typeof parseExact> | undefined {
+  const first = json.trimStart()[0];
+  if (first !== '{' && first !== '[') return undefined;
   try {
-    return JSON.parse(json) as Json;
+    return parseExact(json);
   } catch {
-    return null;
+    return undefined;
   }
 }
 
@@ -157,6 +194,8 @@ const MAX_LINE_BYTES = 8 * 1024 * 1024;
 class LineRepair {
   #held: Uint8Array[] = [];
   #size = 0;
+
+  constructor(private readonly readId: ReadId) {}
 
   /** Adds a chunk. @returns the lines that it completes, if any */
   push(chunk: Uint8Array): Buffer | undefined {
@@ -174,7 +213,7 @@ class LineRepair {
     const rest = Buffer.concat(this.#held, this.#size);
     this.#held = [];
     this.#size = 0;
-    return repaired(rest, LINE);
+    return repaired(rest, LINE, this.readId);
   }
 
   #hold(chunk: Uint8Array): void {
@@ -183,9 +222,15 @@ class LineRepair {
   }
 }
 
-/** Output of a local process, with mended answers. */
+/** Output of a local process, with mended messages. */
 export class RepairingReadBuffer extends ReadBuffer {
-  readonly #lines = new LineRepair();
+  readonly #lines: LineRepair;
+
+  /** @param readId the only request that has no answer yet */
+  constructor(readId: ReadId) {
+    super();
+    this.#lines = new LineRepair(readId);
+  }
 
   override append(chunk: Buffer): void {
     const complete = this.#lines.push(chunk);

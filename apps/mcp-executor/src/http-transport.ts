@@ -5,7 +5,7 @@ import {
   type JSONRPCRequest,
   type StreamableHTTPClientTransportOptions,
 } from '@modelcontextprotocol/client';
-import type { Json } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import { toFetchResponse, type EgressResponse } from '@toolfleet/egress';
 import { InFlight } from '@toolfleet/resilience';
 import { Exchange } from './exchange.js';
@@ -86,8 +86,11 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
     try {
       const response = await post(JSON.stringify(message), headers, exchange.signal);
       if (response.status !== 200 || mediaType(response) !== 'application/json') {
-        if (response.status === 404 && sessionId !== undefined) exchange.isSessionLost = true;
-        const readable = await toReadable(response, () => message.id);
+        const readable = await toReadable(
+          response,
+          () => message.id,
+          (status) => exchange.unanswered(status, sessionId !== undefined),
+        );
         exchange.leaveToSdk(toFetchResponse(readable, (error) => (exchange.streamError = error)));
         return undefined;
       }
@@ -111,7 +114,7 @@ const isPlainCall = ({ method, params }: JSONRPCRequest): boolean =>
 /** The answer in the text of a response; undefined if the SDK should look at it. */
 function readJsonAnswer(text: string, id: JSONRPCRequest['id']): JSONRPCMessage | undefined {
   try {
-    return readAnswer(JSON.parse(text) as Json, id);
+    return readAnswer(parseExact(text).value, id, true);
   } catch {
     return undefined;
   }

@@ -29,7 +29,6 @@ export interface McpFault {
 
 /** JSON-RPC codes with which a server refuses the protocol revision or session. */
 const REVISION_CODES = new Set([-32020, -32022]);
-const INTERNAL_ERROR = -32603;
 const MAX_UPSTREAM_TEXT = 200;
 
 /** Classifies any failure of the SDK, the egress guard or the network. */
@@ -55,25 +54,46 @@ export function classifyMcpError(error: unknown, server: string): McpFault {
   return {
     error: upstream(`The MCP server ${server} answered with something ${what}`, { server }),
     reconnect: false,
-    targetFault: true,
+    targetFault: !(error instanceof RangeError),
   };
 }
 
+/** Words of refusals because of the session or protocol revision. */
+const ABOUT_SESSION =
+  /\b(?:no|unknown|invalid|expired|missing|bad)\b.{0,20}\bsession|\bsession\b.{0,30}\b(?:not found|unknown|invalid|expired|terminated|closed|missing|required|exist|no longer)|not initiali[sz]ed|protocol.?version|unsupported version/i;
+
+/**
+ * An HTTP error without an answer to the request (`toReadable`). The status is evidence, and the text decides: a server that does not know the
+ * session has not begun the request. Where both are silent about a failing server, the request may have begun.
+ */
 function toHttpFault(error: SdkHttpError, server: string): McpFault {
   const status = error.status ?? 0;
   if (status === 401 || status === 403) return unauthorized(server, status);
   const text = typeof error.data?.text === 'string' ? error.data.text : error.message;
+  const refusal = readRefusal(text);
   const failure = new ToolError(isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
-    message: `HTTP ${status}: ${cut(text)}`,
+    message: `HTTP ${status}: ${cut(refusal ?? text)}`,
     details: { server, status },
     facts: { status, delivered: true },
   });
-  // 404: the session has ended (2025-11-25 transports); 400 and 405 also come from a server that changed its revision.
+  const isOfSession = ABOUT_SESSION.test(refusal ?? text);
+  // 404: the session has ended (2025-11-25 transports); 400, 405 and 410 also come from a server that changed its revision or restarted.
+  const isRefused = status === 404 || status === 410 || ((status === 400 || status === 405) && refusal === undefined);
   return {
     error: failure,
-    reconnect: (status === 404 || status === 400 || status === 405) && 'repeat',
-    targetFault: isServerFault(status),
+    reconnect: (isOfSession || isRefused) && 'repeat',
+    targetFault: isServerFault(status) && !isOfSession,
   };
+}
+
+/** The message of a JSON-RPC error without the id of a request; undefined for other texts. */
+function readRefusal(text: string): string | undefined {
+  try {
+    const { error } = JSON.parse(text) as { error?: { message?: unknown } };
+    return typeof error?.message === 'string' ? error.message : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function toProtocolFault(error: ProtocolError, server: string): McpFault {
@@ -85,7 +105,8 @@ function toProtocolFault(error: ProtocolError, server: string): McpFault {
       rpcCode: error instanceof ResourceNotFoundError ? ProtocolErrorCode.ResourceNotFound : error.code,
     }),
     reconnect: (REVISION_CODES.has(error.code) || /session/i.test(error.message)) && 'next',
-    targetFault: error.code === INTERNAL_ERROR,
+    // An answer shows that the server is up.
+    targetFault: false,
   };
 }
 

@@ -967,7 +967,7 @@ describe('McpExecutor', () => {
     await expect.poll(() => held[0]?.destroyed).toBe(true);
   });
 
-  it('reports a tool whose schema is nested too deeply', async () => {
+  it('leaves out and names a tool with a schema that is nested too deeply', async () => {
     const schema = `{"type":"object","properties":${'{"a":{"properties":'.repeat(20_000)}{}${'}}'.repeat(20_000)}}`;
     const { url, port } = await serve((request, response) => {
       void bodyOf(request).then((text) => {
@@ -975,13 +975,13 @@ describe('McpExecutor', () => {
         const body = JSON.parse(text);
         if (body.method !== 'tools/list') return initialized(body, response);
         response.writeHead(200, { 'content-type': 'application/json' });
-        const result = `{"tools":[{"name":"deep","inputSchema":${schema}}]}`;
+        const result = `{"tools":[{"name":"deep","inputSchema":${schema}},{"name":"good","inputSchema":{"type":"object"}}]}`;
         return response.end(`{"jsonrpc":"2.0","id":${body.id},"result":${result}}`);
       });
     });
-    await expect(executor({ port }).discover({ server: 's', url })).rejects.toMatchObject({
-      code: 'UPSTREAM_ERROR',
-      message: 'The MCP server s answered with something nested too deeply',
+    expect(await executor({ port }).discover({ server: 's', url })).toMatchObject({
+      tools: [{ name: 'good' }],
+      notes: ['deep: nested deeper than 256 levels'],
     });
   });
 

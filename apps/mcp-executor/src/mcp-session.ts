@@ -2,15 +2,12 @@ import { fileURLToPath } from 'node:url';
 import {
   CLIENT_CAPABILITIES_META_KEY,
   Client,
-  ProtocolError,
-  ProtocolErrorCode,
   SdkError,
   SdkErrorCode,
-  type CallToolRequest,
   type CallToolRequestOptions,
   type CallToolRequestParams,
   type ClientOptions,
-  type PriorDiscovery,
+  type ClientRequest,
   type RequestOptions,
   type StandardSchemaV1,
   type Transport,
@@ -20,8 +17,7 @@ import {
   StdioClientTransport,
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
-import { isJsonObject, ToolError, type Json, type JsonObject, type PersonInput } from '@toolfleet/contracts';
-import type { McpRevision } from '@toolfleet/contracts/tool-definition';
+import { isJsonObject, ToolError, type JsonObject, type PersonInput } from '@toolfleet/contracts';
 import { egressFetch, type EgressClient, type EgressResponse } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
@@ -32,9 +28,19 @@ import { ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
-import { asInputRequired, TASKS_EXTENSION, type TaskMethod } from './server-task.js';
+import { resultSchema } from './readable.js';
+import {
+  answerDiscover,
+  fillOmitted,
+  negotiation,
+  only,
+  onlyOpenRequest,
+  readPrior,
+  relayQuestions,
+} from './session-messages.js';
+import { TASKS_EXTENSION, type TaskMethod } from './server-task.js';
 import { UserRequests } from './user-requests.js';
-import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
+import { type Traffic, type WatchedConnection } from './traffic.js';
 
 /** What sessions use of this process. */
 export interface SessionDeps {
@@ -68,38 +74,39 @@ export const STREAM_CONNECTIONS = { connectionsPerHost: 500, totalConnections: 5
 /** Safety net behind the limits of each exchange that end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
 const CONNECT_TIMEOUT_MS = 15_000;
+/** Longest wait for the notification stream of a session with calls that may ask. Some servers send its headers with the first message. */
+const STREAM_OPENING_MS = 1_000;
 /** A list may be longer than one result. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** In the same folder as this file, both in the source and in the build. */
 const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url));
 
-/** Any object: `toExecResponse` and `followTask` read its members. */
-const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
-  '~standard': {
-    version: 1,
-    vendor: 'toolfleet',
-    validate: (value) =>
-      isJsonObject(value as Json) ? { value: value as JsonObject } : { issues: [{ message: 'must be an object' }] },
-  },
-};
 /** Prefix of methods on their way through the SDK, because it applies its schemas and rules by method. */
 const UNGATED = 'toolfleet/';
 
+type Schema = StandardSchemaV1<unknown, JsonObject>;
+const isSchema = (value: object | undefined): value is Schema => value !== undefined && '~standard' in value;
+
 /** One connection to one server with one credential. */
 export class McpSession {
-  /** The client with results as they arrive: the SDK's schema refuses all of a result of which it refuses one member. */
-  private readonly toolClient: Client;
+  /** The client for requests, with results as far as they can be read (`resultSchema`). */
+  readonly reader: Client;
 
   private constructor(
     readonly client: Client,
     readonly target: McpTarget,
     private readonly connection: WatchedConnection,
-    /** Where questions go that come on the stream of the session. */
-    private readonly asking: { exchange: Exchange | undefined },
+    /** Calls that may ask, for questions on the stream of the session. */
+    private readonly asking: Set<Exchange>,
+    /** Requests that the server did not answer while the session was opened, as lines for an administrator. */
+    readonly notes: readonly string[],
   ) {
-    const request = (call: CallToolRequest, options?: RequestOptions) =>
-      client.request({ ...call, method: UNGATED + call.method }, ANY_RESULT, options);
-    this.toolClient = Object.create(client, { request: { value: request } });
+    const request = ({ method, ...call }: ClientRequest, ...rest: [Schema | RequestOptions, RequestOptions?]) => {
+      const [schema, options] = isSchema(rest[0]) ? [rest[0], rest[1]] : [undefined, rest[0]];
+      const read = schema ?? resultSchema(method, Exchange.active?.dropped);
+      return client.request({ ...call, method: UNGATED + method }, read, options);
+    };
+    this.reader = Object.create(client, { request: { value: request } });
   }
 
   /**
@@ -117,7 +124,7 @@ export class McpSession {
     const listChanged = { autoRefresh: false, onChanged: onListChanged };
     const options: ClientOptions = {
       capabilities: target.declared ?? {},
-      ...negotiation(target.revision),
+      ...negotiation(target),
       inputRequired: { autoFulfill: false },
       // A result that does not match its output schema does not fail the call.
       jsonSchemaValidator: {
@@ -127,12 +134,15 @@ export class McpSession {
     };
     const client = new Client({ name: 'toolfleet', version: deps.version }, options);
     client.onerror = () => undefined; // relevant errors reach the call they belong to
-    const transport = target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps);
+    const stream = Promise.withResolvers<void>();
+    const transport =
+      target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps, stream.resolve);
     fillOmitted(transport, client);
-    const asking: { exchange: Exchange | undefined } = { exchange: undefined };
-    relayQuestions(transport, client, target.declared, () => Exchange.active ?? asking.exchange);
+    const asking = new Set<Exchange>();
+    relayQuestions(transport, client, target.declared, () => Exchange.active ?? only(asking));
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
+    const notes = target.revision === undefined ? answerDiscover(transport, deps.clock) : [];
     try {
       await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target), signal });
     } catch (error) {
@@ -140,20 +150,20 @@ export class McpSession {
       throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
     }
     connection.negotiated(client.getNegotiatedProtocolVersion());
-    return new McpSession(client, target, connection, asking);
+    // A server may ask on this stream as soon as a call begins; it drops a question that it cannot send.
+    if (target.declared && transport instanceof ScopedHttpTransport && client.getProtocolEra() === 'legacy')
+      await Promise.race([stream.promise, deps.clock.sleep(STREAM_OPENING_MS)]);
+    return new McpSession(client, target, connection, asking, notes);
   }
 
-  /**
-   * Runs a call. Meanwhile, questions on the stream of a local process are taken for the call's, if the process runs no other
-   * (`McpTarget.lane`).
-   */
+  /** Runs a call. Meanwhile, questions on the stream of the session are taken for the call's, if the session runs no other that may ask. */
   async serve<T>(exchange: Exchange, call: () => Promise<T>): Promise<T> {
-    if (this.target.lane === undefined) return call();
-    this.asking.exchange = exchange;
+    if (!this.target.declared) return call();
+    this.asking.add(exchange);
     try {
       return await call();
     } finally {
-      this.asking.exchange = undefined;
+      this.asking.delete(exchange);
     }
   }
 
@@ -177,20 +187,20 @@ export class McpSession {
    */
   callTool(params: CallToolRequestParams, options: CallToolRequestOptions, input?: PersonInput): Promise<object> {
     if (this.client.getProtocolEra() !== 'modern')
-      return this.client.request({ method: 'tools/call', params }, ANY_RESULT, options);
+      return this.client.request({ method: 'tools/call', params }, resultSchema('tools/call'), options);
     const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
     // With a definition, the SDK neither applies the listed output schema nor repeats a call with headers that the server refused.
     const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };
-    if (!input && !extensions) return this.toolClient.callTool(params, { ...options, toolDefinition });
+    if (!input && !extensions) return this.reader.callTool(params, { ...options, toolDefinition });
     const asking = withInput(params, input ?? { capabilities: {} }, extensions);
-    return this.toolClient.callTool(asking, { ...options, toolDefinition, allowInputRequired: true });
+    return this.reader.callTool(asking, { ...options, toolDefinition, allowInputRequired: true });
   }
 
   /** Sends a request about a task of the server. @throws whatever the SDK, the egress guard or the network throws */
   async requestTask(method: TaskMethod, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
     const _meta = { [CLIENT_CAPABILITIES_META_KEY]: { extensions: { [TASKS_EXTENSION]: {} } } };
     const request = { method: UNGATED + method, params: { ...params, _meta } };
-    return this.client.request(request, ANY_RESULT, options);
+    return this.client.request(request, resultSchema(method), options);
   }
 
   private get offersTasks(): boolean {
@@ -208,13 +218,13 @@ export class McpSession {
   }
 }
 
-function httpTransport(target: McpTarget, deps: SessionDeps): ScopedHttpTransport {
+function httpTransport(target: McpTarget, deps: SessionDeps, onStream: () => void): ScopedHttpTransport {
   const expand = (value: string): string => deps.expand(value, target.registration);
   const url = expand(target.url);
   deps.egress.check(url);
   const headers = Object.fromEntries(Object.entries(target.headers).map(([name, value]) => [name, expand(value)]));
   const credential = deps.credentials.get(target);
-  const guarded = sessionFetch(target, deps);
+  const guarded = sessionFetch(target, deps, onStream);
   const user = target.user && deps.users && new UserRequests(target.user, deps.users);
   const options = {
     fetch: user ? user.wrap(guarded) : credential ? credential.wrap(guarded) : guarded,
@@ -235,8 +245,11 @@ function sessionPost(url: string, target: McpTarget, deps: SessionDeps): PostMes
     deps.egress.request({ url, method: 'POST', headers, body, signal, timeouts, maxBytes });
 }
 
-/** The guarded fetch with limits by kind of exchange: a call, a list, or a notification stream. */
-function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
+/**
+ * The guarded fetch with limits by kind of exchange: a call, a list, or a notification stream.
+ * @param onStream called when the server has answered a request for a notification stream
+ */
+function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void): typeof fetch {
   const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
   const noteStreamError = () => {
     const exchange = Exchange.active;
@@ -244,11 +257,14 @@ function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
       if (exchange) exchange.streamError = error;
     };
   };
-  const readable = (init: RequestInit) => (response: EgressResponse) => {
+  const readable = (init: RequestInit) => {
     const exchange = Exchange.active;
-    if (exchange && response.status === 404 && new Headers(init.headers).has('mcp-session-id'))
-      exchange.isSessionLost = true;
-    return toReadable(response, () => readRequestId(init.body));
+    return (response: EgressResponse) =>
+      toReadable(
+        response,
+        () => readRequestId(init.body),
+        (status) => exchange?.unanswered(status, new Headers(init.headers).has('mcp-session-id')),
+      );
   };
   const send = egressFetch(deps.egress, (_url, init) => ({
     // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
@@ -263,7 +279,8 @@ function sessionFetch(target: McpTarget, deps: SessionDeps): typeof fetch {
     onBodyError: noteStreamError(),
   }));
   return async (input, init) =>
-    Exchange.active?.takeAnswer() ?? (opensStream(init) ? openStream(input, init) : send(input, init));
+    Exchange.active?.takeAnswer() ??
+    (opensStream(init) ? openStream(input, init).finally(onStream) : send(input, init));
 }
 
 /** Whether a request opens a notification stream: GET in 2025, `subscriptions/listen` in 2026. */
@@ -280,7 +297,7 @@ function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransp
   const command = guardedCommand(target.stdio, (value) => deps.expand(value, target.registration));
   const transport = new StdioClientTransport(command);
   // The SDK drops a message that it refuses, and its request would wait until its time-out.
-  Reflect.set(transport, '_readBuffer', new RepairingReadBuffer());
+  Reflect.set(transport, '_readBuffer', new RepairingReadBuffer(onlyOpenRequest(transport)));
   return transport;
 }
 
@@ -308,66 +325,6 @@ function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
     details: { server },
     facts: { delivered: false },
     cause,
-  });
-}
-
-/** A pinned revision is used without asking the server whether it speaks a newer one. */
-function negotiation(revision: McpRevision | undefined): Partial<ClientOptions> {
-  if (revision === undefined) return { versionNegotiation: { mode: 'auto' } };
-  if (isModern(revision)) return { versionNegotiation: { mode: { pin: revision } } };
-  return { versionNegotiation: { mode: 'legacy' }, supportedProtocolVersions: [revision] };
-}
-
-const isModern = (revision: McpRevision): boolean => revision >= '2026-07-28';
-
-/** A pin overrides an earlier session's revision. */
-function readPrior({ prior, revision }: McpTarget): PriorDiscovery | undefined {
-  const kind = prior?.['kind'];
-  if (revision !== undefined && kind !== (isModern(revision) ? 'modern' : 'legacy')) return undefined;
-  if (kind === 'modern' && isJsonObject(prior?.['discover'])) return prior as unknown as PriorDiscovery;
-  return kind === 'legacy' ? { kind } : undefined;
-}
-
-/**
- * Passes questions of servers of the 2025 revisions on to the call of their stream: the SDK handles a message in the context
- * of the request of its response. A question on the stream of the session belongs to no call, and is refused, unless the
- * session has only one.
- */
-function relayQuestions(
-  transport: Transport,
-  client: Client,
-  declared: JsonObject | undefined,
-  findCall: () => Exchange | undefined,
-): void {
-  intercept(transport, 'onmessage', (message) => {
-    const call = findCall();
-    if (call && 'method' in message && message.method === 'elicitation/create') call.isAskedInVain = true;
-  });
-  if (!declared) return;
-  client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => {
-    const exchange = findCall();
-    if (!exchange?.asker) throw new ProtocolError(ProtocolErrorCode.InvalidRequest, 'The question belongs to no call');
-    exchange.isAskedInVain = false;
-    return exchange.asker.ask(params as unknown as JsonObject, mcpReq.signal);
-  });
-}
-
-/** Members that 2026-07-28 requires of results. The SDK rejects results that lack them, or in which they are null. */
-const OMITTED = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
-
-const RESULT_TYPES: ReadonlySet<unknown> = new Set(['complete', 'input_required', 'task']);
-
-/**
- * Adds to results what servers written for earlier revisions omit, with the meaning that earlier revisions give to its absence: the
- * result is complete, and must not be reused.
- */
-function fillOmitted(transport: Transport, client: Client): void {
-  intercept(transport, 'onmessage', (message) => {
-    if (!('result' in message) || client.getProtocolEra() === 'legacy') return;
-    const given = Object.fromEntries(Object.entries(message.result).filter(([, value]) => value !== null));
-    // A result of a new type is read as far as it has the content of a result.
-    if (given['content'] !== undefined && !RESULT_TYPES.has(given['resultType'])) delete given['resultType'];
-    message.result = asInputRequired({ ...OMITTED, ...given });
   });
 }
 

@@ -47,10 +47,7 @@ export interface McpTarget {
    * calls with different ones have different sessions.
    */
   declared?: JsonObject;
-  /**
-   * Number of the process of a local server of the 2025 revisions, for calls with callers that can be asked: it runs one call at a time, the
-   * owner of its questions.
-   */
+  /** Number of the session or local process of a server of the 2025 revisions, for calls with callers that can be asked. */
   lane?: number;
   /** Hash of everything that identifies server and credential, before expansion. */
   key: string;

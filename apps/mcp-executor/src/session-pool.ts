@@ -16,8 +16,11 @@ export interface PoolLimits {
   maxInFlight: number;
 }
 
-/** Processes of a local server for calls with callers that can be asked. Further calls at the same time cannot ask. */
-const ASKING_PROCESSES = 4;
+/**
+ * Sessions with a server, and processes of a local server, for one call each with a caller that can be asked. Further calls at the same time share
+ * a session, where a server asks on the stream of the call; a local server cannot ask in them.
+ */
+const ASKING_LANES = 4;
 
 export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 1_000, maxInFlight: 100 };
 
@@ -147,14 +150,13 @@ export class SessionPool {
     return this.priorOf(target)?.['kind'] !== 'modern';
   }
 
-  /** A local process has one stream that does not tell the asking call: it gets one call at a time, while there are processes. */
+  /** The stream of a session or of a local process does not tell the asking call: a lane gets one call at a time, while there are lanes. */
   private askingTarget(server: McpTarget, declared: JsonObject): McpTarget {
-    if (server.transport !== 'stdio') return { ...server, declared };
-    for (let lane = 0; lane < ASKING_PROCESSES; lane += 1) {
+    for (let lane = 0; lane < ASKING_LANES; lane += 1) {
       const target = { ...server, declared, lane };
       if (!this.slots.get(sessionKey(target))?.inFlight.total) return target;
     }
-    return server;
+    return server.transport === 'stdio' ? server : { ...server, declared, lane: 0 };
   }
 
   private start(target: McpTarget): Slot {

@@ -1,9 +1,9 @@
-import { specTypeSchemas } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
 import { holdsSecret, redact } from '@toolfleet/telemetry';
 import { toFleetBlock } from './fleet-addresses.js';
+import { readAs } from './readable.js';
 
 /** Most characters of the text for the model (contracts: `CallResult.text`). */
 export const MAX_TEXT = 6_000;
@@ -12,14 +12,13 @@ const EXPIRED_TOKEN =
   /\b(?:invalid_token|token (?:has |is )?expired|expired (?:access )?token|unauthorized|401 unauthorized)\b/i;
 
 /** Blocks of content that clients of MCP know, by type. */
-const BLOCK_SCHEMAS = new Map<unknown, (typeof specTypeSchemas)[BlockSchema]>([
-  ['text', specTypeSchemas.TextContent],
-  ['image', specTypeSchemas.ImageContent],
-  ['audio', specTypeSchemas.AudioContent],
-  ['resource_link', specTypeSchemas.ResourceLink],
-  ['resource', specTypeSchemas.EmbeddedResource],
+const BLOCKS = new Map<unknown, Parameters<typeof readAs>[0]>([
+  ['text', 'TextContent'],
+  ['image', 'ImageContent'],
+  ['audio', 'AudioContent'],
+  ['resource_link', 'ResourceLink'],
+  ['resource', 'EmbeddedResource'],
 ]);
-type BlockSchema = 'TextContent' | 'ImageContent' | 'AudioContent' | 'ResourceLink' | 'EmbeddedResource';
 /** Maximum number of unreadable parts that are named, and maximum length of a name. */
 const MAX_NAMED = 5;
 const MAX_NAME = 100;
@@ -90,28 +89,15 @@ function readContent(content: Json | undefined): { read: ContentBlock[]; unread:
 function readBlock(block: JsonObject): ContentBlock | string {
   if (isPlainText(block)) return block;
   const name = `a block of type ${String(block['type'])}`;
-  const schema = BLOCK_SCHEMAS.get(block['type'])?.['~standard'];
-  if (!schema) return name;
-  const first = schema.validate(block);
-  if (!first.issues) return first.value as ContentBlock;
-  const given = withoutNulls(block);
-  const second = schema.validate(given);
-  if (!second.issues) return second.value as ContentBlock;
-  const wrong = new Set(second.issues.map(({ path }) => path?.[0]));
-  const third = schema.validate(Object.fromEntries(Object.entries(given).filter(([member]) => !wrong.has(member))));
-  return third.issues ? `${name} (${[...wrong].join(', ')})` : (third.value as ContentBlock);
+  const type = BLOCKS.get(block['type']);
+  const missing: string[] = [];
+  const read = type && readAs(type, block, missing);
+  if (read) return read as unknown as ContentBlock;
+  return missing.length > 0 ? `${name} (${missing.map((line) => line.split(':')[0]).join(', ')})` : name;
 }
 
 const isPlainText = (block: JsonObject): boolean =>
   block['type'] === 'text' && typeof block['text'] === 'string' && Object.keys(block).length === 2;
-
-/** An object without members that are null, except in its metadata, the server's own. */
-function withoutNulls(value: JsonObject): JsonObject {
-  const given = Object.entries(value).filter(([, member]) => member !== null);
-  return Object.fromEntries(
-    given.map(([name, member]) => [name, isJsonObject(member) && name !== '_meta' ? withoutNulls(member) : member]),
-  );
-}
 
 /** Whether a failed result reports that the fleet's credential has expired. */
 export function reportsExpiredToken({ ok, text }: ExecResponse): boolean {

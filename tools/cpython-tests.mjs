@@ -153,7 +153,7 @@ for (const [name, ...data] of listed) {
     args: name,
     stdin: '',
     files: Object.assign({}, shared, ...own.map(filesOf)),
-    strictness: 'lenient',
+    strictness: 'standard',
     extraModules: [],
     session: null,
     keepSession: false,

@@ -18,13 +18,6 @@ deny contains "file_delete requires admin role" if {
 	not is_admin
 }
 
-# Lenient lifts the lists of modules and builtins (the sandbox itself stays): for people who know what they run.
-deny contains "execute_python with strictness lenient requires admin role" if {
-	input.tool == "execute_python"
-	input.arguments.strictness == "lenient"
-	not is_admin
-}
-
 # An agent acts on what it reads. Text on a page must not change files, no matter who started the agent.
 deny contains msg if {
 	input.tool in {"file_write", "file_edit", "file_delete"}

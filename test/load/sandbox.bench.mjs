@@ -26,7 +26,6 @@ const { ThreadPool } = await import(dist('wasi/thread-pool.js'));
 const { warmUp } = await import(dist('wasi/warm-up.js'));
 const { CapturedOutput } = await import(dist('wasi/captured-output.js'));
 const { encodeRequest } = await import(dist('python/guest-protocol.js'));
-const { LEVELS, PRELOADED_MODULES } = await import(dist('python/strictness.js'));
 const { SystemClock } = await import(new URL('libs/kits/base/dist/index.js', root));
 
 const quick = process.argv.includes('--quick');
@@ -89,7 +88,7 @@ const request = (code, fields = {}) => ({
   args: null,
   stdin: '',
   files: {},
-  strictness: 'lenient',
+  strictness: 'standard',
   extraModules: [],
   session: null,
   keepSession: false,
@@ -175,7 +174,7 @@ async function inOneProcess() {
   const { boot, code, shape, preopens } = loadInterpreter(interpreter);
   const maxPages = LIMIT_MB * 16;
   const heapBytes = 3 << 20;
-  const options = { clock, preopens, maxPages, heapBytes, preload: PRELOADED_MODULES, levels: LEVELS };
+  const options = { clock, preopens, maxPages, heapBytes };
   const snapshot = takeSnapshot(boot, shape.memory.min, options);
   const output = new CapturedOutput(1 << 20);
   let guest = null;

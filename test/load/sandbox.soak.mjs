@@ -46,7 +46,7 @@ const run = (code, fields = {}) =>
     args: null,
     stdin: '',
     files: {},
-    strictness: 'lenient',
+    strictness: 'standard',
     extraModules: [],
     session: null,
     keepSession: false,

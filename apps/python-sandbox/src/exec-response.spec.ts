@@ -79,6 +79,34 @@ describe('toExecResponse', () => {
     });
   });
 
+  it('has the files of the run and the HTML of its value as content, with their types', () => {
+    const files = [{ name: 'out.csv', bytes: Buffer.from('a\n') }];
+    const answer = toExecResponse(
+      reply({ valueRepr: '<T>', html: '<b>1</b>', files, filesOmitted: ['big.bin'] }),
+      FACTS,
+    );
+    expect(answer).toMatchObject({
+      text: '<T>\nfiles: out.csv',
+      output: { files: [{ name: 'out.csv', content_type: 'text/csv', bytes: 2 }] },
+      metadata: { files_omitted: ['big.bin'] },
+    });
+    expect(answer.content).toEqual([
+      { type: 'text', text: answer.text },
+      { type: 'resource', resource: { uri: 'file:///data/result.html', mimeType: 'text/html', text: '<b>1</b>' } },
+      { type: 'resource', resource: { uri: 'file:///data/out.csv', mimeType: 'text/csv', text: 'a\n' } },
+    ]);
+    expect(toExecResponse(reply(), FACTS).content).toBeUndefined();
+  });
+
+  it('shows the text of an exit', () => {
+    const error = { type: 'SystemExit', message: 'the program exited with code 1: bad', line: null, traceback: '' };
+    const answer = toExecResponse(reply({ status: 'exit', exitCode: 1, stderr: 'bad\n', error }), FACTS);
+    expect(answer).toMatchObject({
+      text: 'stderr:\nbad\nSystemExit: the program exited with code 1: bad',
+      failure: { code: 'SANDBOX_ERROR', message: 'the program exited with code 1: bad' },
+    });
+  });
+
   it('limits its text', () => {
     const { text } = toExecResponse(reply({ stdout: 'x'.repeat(10_000) }), FACTS);
     expect(text.length).toBeLessThanOrEqual(6_000);

@@ -1,6 +1,7 @@
 import {
   CATALOGUE,
   ToolError,
+  type ContentBlock,
   type ErrorCode,
   type ExecutionFailure,
   type Json,
@@ -11,6 +12,7 @@ import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { resultExcess } from '@toolfleet/contracts/json-text';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { RunReply, RunStatus } from '@toolfleet/wasi-python';
+import { fileBlock, fileFacts, recordTable } from './run-files.js';
 
 /** Converts the reply of a run to the ExecResponse of its attempt: an error code per status, and a text for the model. */
 
@@ -69,13 +71,16 @@ export function toExecResponse(run: RunReply, context: RunContext): ExecResponse
     ...(context.sessionId === null ? {} : { session_id: context.sessionId, session_kept: run.session !== undefined }),
     ...(run.sessionNote === undefined ? {} : { session_note: run.sessionNote }),
     ...(run.status === 'timeout' ? { timeout: true } : {}),
+    ...(run.filesOmitted?.length ? { files_omitted: run.filesOmitted } : {}),
   };
   const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(context.queueMs) };
   const failure = toFailure(run, context);
+  const text = toText(run, failure);
   const response: ExecResponse = {
     ok: failure === undefined,
     output,
-    text: toText(run, failure),
+    text,
+    content: toContent(run, text),
     metadata,
     failure,
     ...timing,
@@ -86,6 +91,13 @@ export function toExecResponse(run: RunReply, context: RunContext): ExecResponse
       ? `the output has ${json.length} bytes, but at most ${SIZES.toolResult} are allowed: print or return less`
       : resultExcess(json);
   return excess === undefined ? response : tooLarge(response, run, output, excess);
+}
+
+/** Files that the run wrote and the HTML of its value, after its text; undefined if there are none. */
+function toContent({ files = [], html }: RunReply, text: string): ContentBlock[] | undefined {
+  const page = html === undefined ? [] : [{ name: 'result.html', bytes: Buffer.from(html) }];
+  const blocks = [...page, ...files].map(fileBlock);
+  return blocks.length === 0 ? undefined : [{ type: 'text', text }, ...blocks];
 }
 
 function failureWith(code: ErrorCode, message: string, details?: JsonObject): ExecutionFailure {
@@ -101,6 +113,7 @@ function toOutput(run: RunReply, queueMs: Milliseconds): JsonObject {
     stdout: run.stdout,
     stderr: run.stderr,
     truncated: { ...run.truncated },
+    ...(run.files?.length ? { files: run.files.map(fileFacts) } : {}),
     usage: {
       cpu_ms: Math.round(cpuMs),
       wall_ms: Math.round(wallMs),
@@ -136,6 +149,7 @@ function toText(run: RunReply, failure: ExecutionFailure | undefined): string {
   if (value !== undefined) parts.push(value);
   if (run.stdout) parts.push(value === undefined ? run.stdout.trimEnd() : `stdout:\n${run.stdout.trimEnd()}`);
   if (run.stderr) parts.push(`stderr:\n${run.stderr.trimEnd()}`);
+  if (run.files?.length) parts.push(`files: ${run.files.map(({ name }) => name).join(', ')}`);
   const { error } = run;
   if (failure?.code === 'ATTEMPT_TIMED_OUT') parts.push(failure.message);
   else if (error) parts.push(error.traceback.trimEnd() || `${error.type}: ${error.message}`);
@@ -145,13 +159,14 @@ function toText(run: RunReply, failure: ExecutionFailure | undefined): string {
 }
 
 function shown(value: Json): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? value : (recordTable(value) ?? JSON.stringify(value));
 }
 
 function tooLarge(response: ExecResponse, run: RunReply, output: JsonObject, message: string): ExecResponse {
   return {
     ...response,
     ok: false,
+    content: undefined,
     output: {
       ...output,
       value: null,

@@ -81,7 +81,7 @@ export class PythonWorker {
   /** Names of the modules that the interpreter has, without those that begin with an underscore. */
   async modules(): Promise<string[]> {
     const job = { context: { tenant_id: '' }, timeout_ms: WARM_UP_MS };
-    const { request } = planRun({ ...job, arguments: { code: LIST_MODULES, strictness: 'lenient' } }, this.limits);
+    const { request } = planRun({ ...job, arguments: { code: LIST_MODULES } }, this.limits);
     const { value, error } = await this.sandbox.run(request);
     if (!Array.isArray(value)) throw new Error(`the interpreter lists no modules: ${JSON.stringify(error)}`);
     return value.map(String);

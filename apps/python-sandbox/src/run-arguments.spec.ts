@@ -6,7 +6,7 @@ import { planRun } from './run-arguments.js';
 const LIMITS = { maxTimeoutMs: 60_000, memoryLimitMb: 512 };
 const POLICY: PythonJobPolicy = {
   default_strictness: 'standard',
-  extra_allowed_modules: { standard: ['sqlite3'], strict: ['json'] },
+  extra_allowed_modules: { strict: ['json'] },
 };
 const plan = (args: JsonObject, fields: { timeoutMs?: number; context?: JsonObject; python?: PythonJobPolicy } = {}) =>
   planRun(
@@ -29,10 +29,12 @@ describe('planRun', () => {
     expect(plan(args, { timeoutMs }).request.timeoutMs).toBe(expected);
   });
 
-  it('takes the extra modules of its level', () => {
-    expect(plan({}).request.extraModules).toEqual(['sqlite3']);
-    expect(plan({ strictness: 'strict' }).request.extraModules).toEqual(['json']);
-    expect(plan({ strictness: 'lenient' }).request.extraModules).toEqual([]);
+  it('takes the extra modules of strict, and lenient for standard', () => {
+    expect(plan({ strictness: 'strict' }).request).toMatchObject({ strictness: 'strict', extraModules: ['json'] });
+    const python: PythonJobPolicy = { ...POLICY, default_strictness: 'lenient' };
+    for (const planned of [plan({ strictness: 'lenient' }), plan({}), plan({}, { python })])
+      expect(planned.request.strictness).toBe('standard');
+    expect(plan({}, { python: { ...POLICY, default_strictness: 'strict' } }).request.strictness).toBe('strict');
   });
 
   it('can lower the memory limit but not raise it', () => {

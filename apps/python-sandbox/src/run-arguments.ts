@@ -45,7 +45,6 @@ export function planRun(
   const given = job.arguments;
   const strictness = readStrictness(given['strictness'], job.python?.default_strictness);
   const sessionId = readSessionId(given['session_id'] ?? job.context.session_id);
-  const extra = strictness === 'lenient' ? [] : (job.python?.extra_allowed_modules[strictness] ?? []);
   return {
     sessionId,
     request: {
@@ -54,7 +53,7 @@ export function planRun(
       stdin: readText(given['stdin'], 'stdin', MAX_STDIN_BYTES),
       files: readFiles(given['files']),
       strictness,
-      extraModules: [...extra],
+      extraModules: [...(job.python?.extra_allowed_modules.strict ?? [])],
       session: null,
       keepSession: sessionId !== null,
       timeoutMs: readTimeout(given['timeout_seconds'], job.timeout_ms, limits),
@@ -82,7 +81,7 @@ export function planProgram(
       stdin: '',
       files: {},
       strictness: 'standard',
-      extraModules: ['asyncio', ...(job.python?.extra_allowed_modules.standard ?? [])],
+      extraModules: [],
       session: null,
       keepSession: false,
       timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),
@@ -114,10 +113,12 @@ function readCode(value: Json | undefined): string {
   return value;
 }
 
-function readStrictness(value: Json | undefined, fallback: Strictness | undefined): Strictness {
-  if (value === undefined || value === null) return fallback ?? 'standard';
-  if (!isStrictness(value)) throw invalid('strictness', 'must be lenient, standard or strict');
-  return value;
+/** `lenient` is another name of `standard`. */
+function readStrictness(value: Json | undefined, fallback: string | undefined): Strictness {
+  const level = value ?? fallback ?? 'standard';
+  if (level === 'lenient') return 'standard';
+  if (!isStrictness(level)) throw invalid('strictness', 'must be lenient, standard or strict');
+  return level;
 }
 
 function readText(value: Json | undefined, argument: string, most: number): string {

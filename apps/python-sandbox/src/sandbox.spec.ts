@@ -62,7 +62,7 @@ describe('hostile programs', () => {
 
 describe('the corpus of hostile programs', () => {
   it.concurrent.each(corpus().map((row) => [row.id, row.name, row] as const))('%s %s', async (_id, _name, row) => {
-    const strictness = row.profile === 'any' ? 'lenient' : row.profile;
+    const strictness = row.profile === 'any' ? 'standard' : row.profile;
     const stops = row.expect.includes('timeout');
     const job = { arguments: { code: row.code, strictness }, context: { tenant_id: 't' }, timeout_ms: 60_000 };
     let planned: RunRequest;
@@ -141,6 +141,50 @@ describe('many runs at once', () => {
     const big = 'import time\nb = bytearray(60 << 20)\ntime.sleep(0.2)\nlen(b)';
     const replies = await Promise.all([run(big), run(big, { memoryLimitMb: 2 * LIMIT_MB }), run(big)]);
     expect(replies.map((reply) => reply.value)).toEqual([60 << 20, 60 << 20, 60 << 20]);
+  });
+});
+
+describe('the folder of a run', () => {
+  it('comes back: files that it wrote, not those that it was given', async () => {
+    const code = `
+import os
+os.makedirs("out"); open("out/a.txt", "w").write("A"); open("b.bin", "wb").write(b"\\x00")
+open("/tmp/scratch", "w").write("s"); open("gone", "w").close(); os.remove("gone")
+open("given.txt", "a").write("!")`;
+    const { files, filesOmitted } = await run(code, { files: { 'given.txt': 'g', 'kept.txt': 'k' } });
+    const shown = files?.map(({ name, bytes }) => [name, Buffer.from(bytes).toString('hex')]);
+    expect(shown?.toSorted()).toEqual([
+      ['b.bin', '00'],
+      ['given.txt', Buffer.from('g!').toString('hex')],
+      ['out/a.txt', Buffer.from('A').toString('hex')],
+    ]);
+    expect(filesOmitted).toEqual([]);
+    expect((await run('1')).files).toBeUndefined();
+  });
+
+  it('comes back up to a limit, with the names of the rest', async () => {
+    const { files, filesOmitted } = await run('for n in range(4): open(f"{n}", "wb").write(bytes(700_000))');
+    expect([files?.map(({ name }) => name), filesOmitted]).toEqual([
+      ['0', '1'],
+      ['2', '3'],
+    ]);
+  });
+
+  it('is empty for the next run on the same thread, whatever ended the run before', async () => {
+    const leave =
+      'import os\nfor folder in ("/data", "/tmp"): open(folder + "/secret", "w").write("S3CRET")\nos.chdir("/tmp")\n';
+    for (const end of [
+      '1',
+      '1 / 0',
+      'import os; os._exit(1)',
+      'import os; os.abort()',
+      'while True: print("x" * 9999)',
+    ]) {
+      await run(leave + end);
+      const look = 'import os\n[os.listdir("/data"), os.listdir("/tmp"), os.getcwd()]';
+      const seen = await Promise.all([run(look), run(look), run(look)]);
+      for (const { value } of seen) expect(value, end).toEqual([[], [], '/data']);
+    }
   });
 });
 

@@ -6,14 +6,14 @@ import type { FleetFile } from '@toolfleet/fleet-file';
 /** The sandbox policy of section `code_execution`. */
 export function pythonPolicy({
   default_strictness: strictness = 'standard',
-  extra_allowed_modules: { standard = [], strict = [] } = {},
+  extra_allowed_modules: { strict = [] } = {},
 }: FleetFile['code_execution']): PythonJobPolicy {
-  return { default_strictness: strictness, extra_allowed_modules: { standard, strict } };
+  return { default_strictness: strictness, extra_allowed_modules: { strict } };
 }
 
 /**
  * Completes the definitions of sandbox tools with the settings of this fleet: the default strictness and the memory limit. The
- * default is part of the definition so that the danger check, the policy, the time limit and every list see the strictness that
+ * default is part of the definition so that the policy, the time limit and every list see the strictness that
  * will run.
  * @param memoryLimitMb upper bound; a definition can only lower it
  */

@@ -6,19 +6,17 @@ import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import type { Redis } from 'ioredis';
 import { orUnavailable } from '@toolfleet/queue/redis';
 
-/** Levels of `execute_python` that have a list of modules. */
-const MODULE_LEVELS = ['standard', 'strict'] as const;
-type ModuleLevel = (typeof MODULE_LEVELS)[number];
-type ModuleLists = Record<ModuleLevel, string[]>;
+/** By level: only `strict` has a list. */
+type ModuleLists = PythonJobPolicy['extra_allowed_modules'];
 
-/** Hash of added modules as JSON, by level; on Redis Cluster in the slot of the queues that Python calls need anyway. */
+/** Hash of added modules as JSON, in the field `strict`; on Redis Cluster in the slot of the queues that Python calls need anyway. */
 const KEY = '{fleet}:python-modules';
 const MAX_MODULES = 200;
 /** How often the gateway looks for the list of a sandbox, until there is one. */
 const LOOK_MS = 1_000;
 
 /**
- * Modules that Python runs may import in addition to the lists of their strictness: from the configuration file, and those
+ * Modules that Python runs may import in addition at `strict`: from the configuration file, and those
  * that an operator adds while the fleet runs. Each Python call reads them, so a change applies to the next call on every gateway,
  * and sandboxes get them with the job.
  */
@@ -36,13 +34,9 @@ export class PythonModules {
   async policy(): Promise<PythonJobPolicy> {
     const added = await this.added();
     const { extra_allowed_modules: own } = this.configured;
-    const lacking = new Set(this.lacking(Object.values(own).flat()));
-    const merged = (level: ModuleLevel) =>
-      [...new Set([...own[level], ...added[level]])].filter((name) => !lacking.has(name));
-    return {
-      ...this.configured,
-      extra_allowed_modules: { standard: merged('standard'), strict: merged('strict') },
-    };
+    const lacking = new Set(this.lacking(own.strict));
+    const strict = [...new Set([...own.strict, ...added.strict])].filter((name) => !lacking.has(name));
+    return { ...this.configured, extra_allowed_modules: { strict } };
   }
 
   /** Both sources, and the interpreter's modules. @throws ToolError SERVICE_UNAVAILABLE */
@@ -59,7 +53,7 @@ export class PythonModules {
         cancel = clock.after(LOOK_MS, () => void look());
         return;
       }
-      const lacking = this.lacking(Object.values(this.configured.extra_allowed_modules).flat());
+      const lacking = this.lacking(this.configured.extra_allowed_modules.strict);
       if (lacking.length === 0) return;
       const message = `code_execution.extra_allowed_modules: ${this.refusalOf(lacking)}`;
       logger.warn(message);
@@ -70,8 +64,8 @@ export class PythonModules {
 
   /** Replaces the modules added to a level. @throws ToolError REQUEST_INVALID, SERVICE_UNAVAILABLE */
   async replace(level: string, modules: readonly string[]): Promise<void> {
-    if (!MODULE_LEVELS.some((known) => known === level))
-      throw new ToolError('REQUEST_INVALID', { message: `level must be one of ${MODULE_LEVELS.join(', ')}` });
+    if (level !== 'strict')
+      throw new ToolError('REQUEST_INVALID', { message: 'level must be strict: standard allows every module' });
     const wrong = modules.find((name) => !MODULE_NAME.test(name));
     await this.readAvailable();
     const lacking = this.lacking(modules);
@@ -100,8 +94,7 @@ export class PythonModules {
   }
 
   private async added(): Promise<ModuleLists> {
-    const stored = await orUnavailable('The list of Python modules', this.redis.hgetall(KEY));
-    const read = (level: ModuleLevel) => JSON.parse(stored[level] ?? '[]') as string[];
-    return { standard: read('standard'), strict: read('strict') };
+    const stored = await orUnavailable('The list of Python modules', this.redis.hget(KEY, 'strict'));
+    return { strict: JSON.parse(stored ?? '[]') as string[] };
   }
 }

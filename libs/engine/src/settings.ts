@@ -14,7 +14,7 @@ export interface EngineSettings {
   /** MCP_RETRIES and OPENAPI_RETRIES: attempts, the first included, of idempotent tools that declare no retry policy. */
   attempts: Readonly<Record<'mcp' | 'openapi', number>>;
   /** Run limit of a sandbox call by strictness. */
-  pythonTimeoutsMs: Readonly<Record<'lenient' | 'standard' | 'strict', Milliseconds>>;
+  pythonTimeoutsMs: Readonly<Record<'standard' | 'strict', Milliseconds>>;
   /** WASI_TIMEOUT_SECONDS: maximum of a sandbox run. */
   pythonMaxTimeoutMs: Milliseconds;
   /** Attempt timeout of all other tools. */
@@ -41,7 +41,7 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   mcpTimeoutMs: 30_000,
   openapiTimeoutMs: 30_000,
   attempts: { mcp: 3, openapi: 3 },
-  pythonTimeoutsMs: { lenient: 30_000, standard: 10_000, strict: 5_000 },
+  pythonTimeoutsMs: { standard: 10_000, strict: 5_000 },
   pythonMaxTimeoutMs: 60_000,
   defaultTimeoutMs: 15_000,
   cacheTtlMs: 300_000,

@@ -242,8 +242,7 @@ function pythonTimeoutMs(tool: RegisteredTool, args: JsonObject, settings: Engin
   const preset = isJsonObject(strictness) ? strictness.default : undefined;
   const level = args.strictness ?? preset;
   if (level === preset && tool.timeout_seconds !== undefined) return Math.min(tool.timeout_seconds * 1_000, maxMs);
-  const { pythonTimeoutsMs: times } = settings;
-  return Math.min(level === 'lenient' || level === 'strict' ? times[level] : times.standard, maxMs);
+  return Math.min(settings.pythonTimeoutsMs[level === 'strict' ? level : 'standard'], maxMs);
 }
 
 /** The longest run that a call of a sandbox tool can ask for: the maximum of its argument once the definition has its limits. */

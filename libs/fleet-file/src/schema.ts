@@ -292,7 +292,7 @@ export const SECTIONS = {
   }),
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
-    extra_allowed_modules: record({ standard: modules, strict: modules }),
+    extra_allowed_modules: record({ strict: modules }),
   }),
   sub_agent: record({ max_iterations: integer(1, 20), max_concurrency: integer(1, 10) }),
 } as const satisfies Record<string, JsonObject>;

@@ -26,7 +26,7 @@ const run = (code, more) =>
     args: null,
     stdin: '',
     files: {},
-    strictness: 'lenient',
+    strictness: 'standard',
     extraModules: [],
     session: null,
     keepSession: false,

@@ -16,13 +16,13 @@ const INPUT_SCHEMA: JsonObject = {
       { type: 'string', minLength: 1, maxLength: 262_144 },
     ),
     strictness: described(
-      'What the program may import and name: standard (10 s, data modules) or strict (5 s, pure computation).',
+      'Leave it out: standard (10 s) has the whole library. strict (5 s) allows pure computation only.',
       { type: 'string', enum: ['lenient', 'standard', 'strict'] },
     ),
-    stdin: described('Text the program reads from sys.stdin; also the variable `stdin`.', { type: 'string' }),
+    stdin: described('Text that input() and sys.stdin read; also the variable `stdin`.', { type: 'string' }),
     args: described('Any JSON value, as the variable `args`.', {}),
     files: described(
-      'Read-only data files under /data, also the variable `files`: name to text, or to {"base64": "..."}. At most 4 MiB.',
+      'Files in the working directory /data, also the variable `files`: name to text, or to {"base64": "..."}. At most 4 MiB.',
       {
         type: 'object',
         additionalProperties: {
@@ -57,6 +57,13 @@ const OUTPUT_SCHEMA: JsonObject = {
   properties: {
     value: described('The result as JSON; null when there is none.', {}),
     value_repr: described('repr() of a result that is not JSON.', { type: 'string' }),
+    files: described('Files that the program wrote to its working directory; their contents are in `content`.', {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { name: { type: 'string' }, content_type: { type: 'string' }, bytes: { type: 'number' } },
+      },
+    }),
     stdout: { type: 'string' },
     stderr: { type: 'string' },
     truncated: { type: 'object', properties: { stdout: { type: 'boolean' }, stderr: { type: 'boolean' } } },
@@ -78,8 +85,9 @@ const EXECUTE_PYTHON: ToolDefinition = {
   aliases: ['python_executor'],
   version: '2.0.0',
   description:
-    'Runs a Python program in a sandbox without network, writable files or processes and returns its value, ' +
-    'stdout and stderr. Only the standard library is there; numpy and pandas are not.',
+    'Runs a Python 3 program in a sandbox and returns its value, stdout, stderr and the files that it writes to its working directory. ' +
+    'The whole standard library can be imported, and await works at the top level; there is no network, no threads or processes, and no packages such as ' +
+    'numpy and pandas.',
   category: 'code',
   tags: ['code', 'python', 'computation'],
   input_schema: INPUT_SCHEMA,
@@ -88,8 +96,6 @@ const EXECUTE_PYTHON: ToolDefinition = {
   source: PYTHON_SOURCE,
   cost_per_use_micro_usd: toMicroUsd(0.001),
   dangerous: false,
-  // The isolation is the same at every level; lenient only lifts the import lists that guide a model.
-  dangerous_when: [{ argument: 'strictness', values: ['lenient'] }],
   sandboxed: true,
   session_aware: true,
   // A run has no effect outside its result. It is never cached: sessions, clocks and random numbers change its result.

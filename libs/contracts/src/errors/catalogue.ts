@@ -297,9 +297,14 @@ export const CATALOGUE = {
   SANDBOX_ERROR: execution('execution_error', false, 'Read the Python error and correct the code.'),
   MEMORY_EXCEEDED: execution('execution_error', false, 'Use less memory.'),
   OUTPUT_LIMIT: execution('execution_error', false, 'Print or return less.'),
-  SANDBOX_POLICY: execution('execution_error', false, 'Use only the allowed modules and builtins of this strictness.', {
-    charge: 'nothing',
-  }),
+  SANDBOX_POLICY: execution(
+    'execution_error',
+    false,
+    'Use only the modules and builtins of strictness strict, or leave out strictness.',
+    {
+      charge: 'nothing',
+    },
+  ),
   SANDBOX_CRASHED: execution('execution_error', false, 'The interpreter terminated abnormally; simplify the code.'),
   OUTSIDE_PLAN: execution(
     'execution_error',

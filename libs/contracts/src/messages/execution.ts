@@ -179,9 +179,9 @@ interface ProgramSeed {
 
 /** Sandbox policy of a job, from the configuration of the gateway. */
 export interface PythonJobPolicy {
-  /** Level of `execute_python`: it selects allowed modules and builtins; the sandbox itself is the security boundary. */
+  /** Level of `execute_python`: `strict` has lists of modules and builtins, `lenient` is another name of `standard`. */
   default_strictness: 'lenient' | 'standard' | 'strict';
-  extra_allowed_modules: { standard: string[]; strict: string[] };
+  extra_allowed_modules: { strict: string[] };
   memory_limit_mb?: number;
 }
 

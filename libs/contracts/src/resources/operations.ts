@@ -141,7 +141,7 @@ const TOOL_LIMIT = record({
 /** Calls per minute of a tool for a tenant. */
 export type ToolLimit = Value<typeof TOOL_LIMIT>;
 
-const LEVELS = record({ standard: list(text()), strict: list(text()) });
+const LEVELS = record({ strict: list(text()) });
 const PYTHON_MODULES = named(
   'PythonModules',
   record(
@@ -153,7 +153,7 @@ const PYTHON_MODULES = named(
     'By source and level: from the configuration file, and added at run time',
   ),
 );
-/** Modules that Python runs may import in addition. */
+/** Modules that Python runs may import in addition at `strict`. */
 export type PythonModuleLists = Value<typeof PYTHON_MODULES>;
 
 const PURGED = { minLength: 1, maxLength: 200 };
@@ -243,7 +243,7 @@ export const OPERATION_ROUTES = {
     id: 'listPythonModules',
     tag: 'operations',
     access: 'manage_sources',
-    summary: 'Modules that Python runs may import in addition',
+    summary: 'Modules that Python runs may import in addition at strictness strict',
     answers: { 200: answer('By source and level', PYTHON_MODULES) },
   },
   'PUT /api/v1/python/modules/{level}': {
@@ -251,7 +251,7 @@ export const OPERATION_ROUTES = {
     tag: 'operations',
     access: 'operate_fleet',
     summary: 'Replaces the modules added to a level; applies to the next call on every gateway',
-    path: { level: choice(['standard', 'strict']) },
+    path: { level: choice(['strict']) },
     body: closed({ modules: list(text()) }),
     example: { modules: ['decimal'] },
     audit: ['modules'],

@@ -9,9 +9,11 @@ for _name in __PRELOAD__:
     try: __import__(_name)
     except ImportError: pass                                   # not in this build (uu): a run gets the usual error
 from importlib.util import find_spec
-import ast, builtins, gc, io, json, linecache, marshal, random, re, traceback, types
-_LEVELS = __LEVELS__
+import ast, builtins, difflib, errno, gc, io, json, linecache, marshal, random, re, textwrap, traceback, types
+_STRICT = __STRICT__
+_FOLDER = "/data"                                              # of the run: its working directory
 # include: strictness.py
+# include: advice.py
 _encode = json.JSONEncoder(allow_nan=False).encode
 _long_number = re.compile(r"\d{16}").search                    # compiled now: a run may break what compiling needs
 _RESERVED = {"args", "stdin", "files", "result"}
@@ -53,6 +55,10 @@ def _put_value(frame, value):
         if _long_number(text) and _has_unsafe_integer(value): raise ValueError("an integer beyond 2**53")
         frame["value"] = value
     except (TypeError, ValueError, RecursionError, OverflowError):
+        try:
+            html = type(value)._repr_html_(value)              # as notebooks do: tables, pictures
+            if isinstance(html, str) and len(html) <= 1 << 20: frame["html"] = html
+        except Exception: pass
         try: frame["value_repr"] = repr(value)[:2000]
         except Exception as error: frame["value_repr"] = f"<{type(value).__name__}: repr failed: {error}>"[:2000]
 
@@ -68,10 +74,10 @@ def _own_frames(summary, seen):
         summary = summary.__context__
 
 def _describe(error, level):
-    kind, line = type(error).__name__, getattr(error, "lineno", None)
+    kind, line, modules = type(error).__name__, getattr(error, "lineno", None), set()
     name = getattr(error, "name", None)
-    if isinstance(error, NameError) and name in _BANNED[level]:        # bound somewhere, used where it is not
-        kind, error_text = "PolicyError", f"builtin '{name}' is not allowed at strictness '{level}'"
+    if level == "strict" and isinstance(error, NameError) and name in _BANNED:
+        kind, error_text = "PolicyError", f"builtin '{name}' is not allowed at strictness 'strict'"
     elif type(error) is ModuleNotFoundError and name:
         error_text = f"module '{name}' is not available in this sandbox"
     else:
@@ -79,7 +85,9 @@ def _describe(error, level):
         except BaseException: error_text = "<the error has no readable message>"
     tb, last = error.__traceback__, None                       # may be a million long: no list of it
     while tb is not None:
-        if _own(tb.tb_frame.f_code.co_filename): last = tb
+        file = tb.tb_frame.f_code.co_filename
+        if _own(file): last, modules = tb, set()
+        else: modules.add(file.rpartition("/")[2])
         tb = tb.tb_next
     if last is not None: line = last.tb_lineno
     try:
@@ -88,13 +96,18 @@ def _describe(error, level):
         trace = "".join(summary.format())
     except BaseException as failure:
         trace = f"<no traceback: {type(failure).__name__}>"
+    try: advice = _advice(error, error_text, modules)
+    except Exception: advice = None
+    if advice:
+        error_text = f"{error_text[:1500].removesuffix('.')}. {advice}"
+        trace = f"{trace}{advice}\n"
     return {"type": kind, "message": error_text[:2000], "line": line if type(line) is int else None, "traceback": trace[-8000:]}
 
 def _files_of(request):
-    """Data files as values, since the open of standard and strict is refused; they also lie under /data."""
+    """The files of the call as values; they are also in the folder of the run."""
     files = {}
     for name, is_text in request["files"].items():
-        with io.open("/data/" + name, "rb") as file: data = file.read()
+        with io.open(f"{_FOLDER}/{name}", "rb") as file: data = file.read()
         files[name] = data.decode() if is_text else data
     return files
 
@@ -113,17 +126,32 @@ def _run_awaiting(code, space):
     import asyncio
     asyncio.run(types.FunctionType(code, space)())
 
+_fence = re.compile(r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S)
+
+def _show(source):
+    """Sets the lines that tracebacks show."""
+    linecache.cache["<user>"] = (len(source), None, source.splitlines(True), "<user>")
+
+def _parse(source):
+    """The syntax tree. A program in one Markdown fence, or indented as a whole, keeps its line numbers."""
+    try: return ast.parse(source, "<user>")
+    except SyntaxError:
+        fences = list(_fence.finditer(source))
+        plain = "\n" * source.count("\n", 0, fences[0].start(2)) + fences[0][2] if len(fences) == 1 else source
+        plain = textwrap.dedent(plain)
+        if plain == source: raise
+    _show(plain)
+    return ast.parse(plain, "<user>")
+
 _assignment = ast.parse(_LAST + " = 0").body[0]                 # one that is ready costs less than making one
-def _evaluate(source, space, level, modules, program):
+def _evaluate(source, space, program):
     """Runs the program; its value is the global 'result', else that of a last expression."""
-    tree = ast.parse(source, "<user>")
-    if modules is not None: _check(source, tree, level, modules)
+    tree = _parse(source)
     if program is not None: tree = ast.fix_missing_locations(_StartInGather().visit(tree))
     if tree.body and isinstance(tree.body[-1], ast.Expr):      # its value is assigned, so that one compilation is enough
         _assignment.value = tree.body[-1].value
         tree.body[-1] = _assignment
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if program is not None else 0
-    code = compile(tree, "<user>", "exec", flags, dont_inherit=True)
+    code = compile(tree, "<user>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     if code.co_flags & _COROUTINE: _run_awaiting(code, space)
     else: exec(code, space)
     if program is not None: _await_started()
@@ -133,26 +161,32 @@ def _evaluate(source, space, level, modules, program):
 def _input_of(text):
     return io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogatepass")), "utf-8", "replace")
 
+def _put_exit(frame, code):
+    """As CPython does: a text is printed and means 1."""
+    frame["kind"], frame["exit_code"] = "exit", int(code) if isinstance(code, int) else 0 if code is None else 1
+    if code is None or isinstance(code, int): return
+    print(code, file=sys.stderr)
+    frame["error"] = {"type": "SystemExit", "message": f"the program exited with code 1: {code}"[:2000]}
+
 def _answer(request):
     """The frame of one program."""
     frame = {"kind": "ok"}
-    source, level = request["code"], request["strictness"]
-    modules = _LEVELS[level]["modules"]
-    if modules is not None: modules = modules + request["extra_modules"]
-    linecache.cache["<user>"] = (len(source), None, source.splitlines(True), "<user>")
+    source, level = request["code"].removeprefix("\ufeff"), request["strictness"]
+    _show(source)
     space = _program.__dict__
     if request["stdin"]: sys.stdin = _input_of(request["stdin"])
     if request["session"]: space.update(json.loads(request["session"]))
-    space["__builtins__"] = builtins if modules is None else _guarded_builtins(level, modules)
+    space["__builtins__"] = _builtins_of(level, request["extra_modules"])
     space["args"] = json.loads(request["args"]) if request["args"] else None
     space["stdin"], space["files"] = request["stdin"], _files_of(request)
     program = request.get("program")
     if program is not None: space.update(_program_names(program))
     try:
-        value = _evaluate(source, space, level, modules, program)
+        value = _evaluate(source, space, program)
         if value is not None: _put_value(frame, value)
     except SystemExit as error:
-        frame["kind"], frame["exit_code"] = "exit", error.code if type(error.code) is int else 0 if error.code is None else 1
+        try: _put_exit(frame, error.code)
+        except BaseException: frame["kind"], frame["exit_code"] = "exit", 1
     except MemoryError as error:
         _reserve.clear()                                       # frees memory for the reply
         described = _describe(error, level)
@@ -194,6 +228,9 @@ _own_main = sys.modules["__main__"]                            # stays alive: th
 # include: warm_up.py
 _program = sys.modules["__main__"] = types.ModuleType("__main__")    # stays alive too: no __del__ after the answer
 sys.argv, sys.stdin = ["<user>"], _input_of("")
+os.chdir(_FOLDER)
+sys.path.append(_FOLDER)                                       # last: a file of a call replaces no module of the library
+sys.dont_write_bytecode = True                                 # a module among the files leaves nothing in the folder
 _heap = [bytearray(1 << 16) for _ in range(64)]                # grow the heap now, not in a run
 _more = bytearray(__HEAP__)
 del _heap, _more

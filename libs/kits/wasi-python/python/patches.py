@@ -41,3 +41,19 @@ def _patch_asyncio(asyncio):
     asyncio.set_event_loop_policy(Policy())
 
 sys.meta_path.insert(0, _AsyncioPatch())
+
+def _without_c(module, name):
+    """The definition in Python that the library has for machines without the one in C."""
+    import importlib.util
+    c_module, sys.modules["_" + module] = sys.modules["_" + module], None
+    try:
+        spec = find_spec(module)
+        copy = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(copy)
+        return getattr(copy, name)
+    finally: sys.modules["_" + module] = c_module
+
+# A cached function that calls itself takes 8 KiB of the C stack for each call in C, so that fib(60) would overflow it. Calls in
+# Python take none.
+import functools
+functools._lru_cache_wrapper = _without_c("functools", "_lru_cache_wrapper")

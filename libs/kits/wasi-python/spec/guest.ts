@@ -2,9 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { SystemClock } from '@toolfleet/base';
 import { encodeRequest, classify, type RunRequest, type Outcome } from '../src/python/guest-protocol.js';
-import { LEVELS, PRELOADED_MODULES } from '../src/python/strictness.js';
 import { CapturedOutput } from '../src/wasi/captured-output.js';
-import { buildTree, type Directory } from '../src/wasi/guest-files.js';
+import { buildTree, type Directory } from '../src/wasi/file-tree.js';
 import { PAGES_PER_MB } from '../src/wasi/guest-memory.js';
 import { codeModule } from '../src/wasi/instrument-module.js';
 import { loadInterpreter } from '../src/wasi/interpreter.js';
@@ -12,14 +11,14 @@ import { restore, type Guest } from '../src/wasi/restore.js';
 import { takeSnapshot, type Snapshot } from '../src/wasi/snapshot.js';
 import { INTERPRETER } from './interpreter.js';
 
-/** A lenient request with 512 MiB. */
+/** A request with 512 MiB. */
 export function request(code: string, fields: Partial<RunRequest> = {}): RunRequest {
   return {
     code,
     args: null,
     stdin: '',
     files: {},
-    strictness: 'lenient',
+    strictness: 'standard',
     extraModules: [],
     session: null,
     keepSession: false,
@@ -41,7 +40,8 @@ export interface SpecGuest {
   snapshot: Snapshot;
   preopens: Readonly<Record<string, Directory>>;
   restore: (reuse?: Guest | null, limitMb?: number) => Guest;
-  run: (code: string, fields?: Partial<RunRequest>) => Ran;
+  /** Runs a program in a fresh interpreter, or in one that has finished its run. */
+  run: (code: string, fields?: Partial<RunRequest>, reuse?: Guest | null) => Ran;
 }
 
 /** Boots once; takes about a second. `marksWrites: false` simulates an interpreter without tracked writes. */
@@ -54,8 +54,6 @@ export function bootGuest({ marksWrites = true } = {}): SpecGuest {
     clock,
     preopens,
     maxPages: 512 * PAGES_PER_MB,
-    preload: PRELOADED_MODULES,
-    levels: LEVELS,
     heapBytes: 4 * 1024 * 1024,
   });
   const output = new CapturedOutput(1024 * 1024);
@@ -66,9 +64,9 @@ export function bootGuest({ marksWrites = true } = {}): SpecGuest {
     snapshot,
     preopens,
     restore: make,
-    run(source, fields) {
+    run(source, fields, reuse = null) {
       const asked = request(source, fields);
-      const guest = make(null, asked.memoryLimitMb);
+      const guest = make(reuse, asked.memoryLimitMb);
       output.reset();
       const { end, frame } = guest.run(encodeRequest(asked), buildTree(asked.files));
       return { ...classify(end, frame), stdout: output.text(1), stderr: output.text(2), guest };

@@ -45,31 +45,28 @@ async function run(
   const asked: Ask[] = [];
   let [open, most] = [0, 0];
   const program = { seed: 'seed', startedAt: 1_700_000_000_000, inputs, wallMs: 10_000 };
-  const reply = await sandbox.run(
-    request(code, { memoryLimitMb: LIMIT_MB, extraModules: ['asyncio'], program, ...fields }),
-    {
-      onAsk: (line, answer) => {
-        const ask = JSON.parse(line) as Ask;
-        asked.push(ask);
-        open += 1;
-        most = Math.max(most, open);
-        const tool = TOOLS[ask.tool];
-        const outcome = tool
-          ? tool(ask.arguments).then((output) => ({ n: ask.n, ok: true, output, text: JSON.stringify(output) }))
-          : Promise.resolve({
-              n: ask.n,
-              code: ask.tool === 'lost' ? 'OUTCOME_UNKNOWN' : 'TOOL_NOT_FOUND',
-              message: `no ${ask.tool}`,
-              hint: 'Check the name',
-              retryable: false,
-            });
-        void outcome.then((body) => {
-          open -= 1;
-          answer(JSON.stringify(body));
-        });
-      },
+  const reply = await sandbox.run(request(code, { memoryLimitMb: LIMIT_MB, program, ...fields }), {
+    onAsk: (line, answer) => {
+      const ask = JSON.parse(line) as Ask;
+      asked.push(ask);
+      open += 1;
+      most = Math.max(most, open);
+      const tool = TOOLS[ask.tool];
+      const outcome = tool
+        ? tool(ask.arguments).then((output) => ({ n: ask.n, ok: true, output, text: JSON.stringify(output) }))
+        : Promise.resolve({
+            n: ask.n,
+            code: ask.tool === 'lost' ? 'OUTCOME_UNKNOWN' : 'TOOL_NOT_FOUND',
+            message: `no ${ask.tool}`,
+            hint: 'Check the name',
+            retryable: false,
+          });
+      void outcome.then((body) => {
+        open -= 1;
+        answer(JSON.stringify(body));
+      });
     },
-  );
+  });
   return { reply, asked, most };
 }
 
@@ -140,13 +137,12 @@ except OutcomeUnknown as e: second = str(e)
   });
 
   it('has no tools unless it is a program', async () => {
-    const reply = await sandbox.run(request('import os\nos.open("/dev/tools", os.O_RDWR)', { strictness: 'lenient' }));
+    const reply = await sandbox.run(request('import os\nos.open("/dev/tools", os.O_RDWR)'));
     expect(reply).toMatchObject({ status: 'error', error: { type: 'FileNotFoundError' } });
   });
 });
 
 describe('a hostile program', () => {
-  const lenient = { strictness: 'lenient' as const };
   it.each<[string, string, RunReply['status']]>([
     ['floods the device', 'while True: tools.add.start(a=1, b=1)', 'output_limit'],
     ['asks with more than a mebibyte', 'tools.echo(text="x" * 2**21)', 'output_limit'],
@@ -166,7 +162,7 @@ describe('a hostile program', () => {
       'crashed',
     ],
   ])('that %s harms only itself', async (_what, code, status) => {
-    const [{ reply }, neighbour] = await Promise.all([run(code, lenient), run('tools.add(a=20, b=22)')]);
+    const [{ reply }, neighbour] = await Promise.all([run(code), run('tools.add(a=20, b=22)')]);
     expect([status, 'timeout'], JSON.stringify(reply.error)).toContain(reply.status);
     expect(neighbour.reply.value).toBe(42);
   });
@@ -177,7 +173,7 @@ import os, json
 fd = os.open("/dev/tools", os.O_RDWR)
 os.write(fd, json.dumps({"n": 7, "op": "call", "tool": "add", "arguments": {"a": 1, "b": 2}}).encode() + b"\\n")
 json.loads(os.read(fd, 65536))["output"]`;
-    const { reply, asked } = await run(code, lenient);
+    const { reply, asked } = await run(code);
     expect(reply.value).toBe(3);
     expect(asked.map(({ n }) => n)).toEqual([7]);
   });

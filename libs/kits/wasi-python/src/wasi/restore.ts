@@ -10,7 +10,7 @@ import type { Clock } from '@toolfleet/base';
 import type { GuestEnd } from '../python/guest-protocol.js';
 import { HostStop, type CapturedOutput } from './captured-output.js';
 import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
-import type { Directory } from './guest-files.js';
+import { filesBelow, type Directory, type FileNode } from './file-tree.js';
 import { PAGE_BYTES } from './guest-memory.js';
 import type { GuestExports, Snapshot } from './snapshot.js';
 import type { ProgramBridge } from './program-bridge.js';
@@ -49,6 +49,10 @@ export class Guest {
   private exports: GuestExports;
   private restores = 0;
   private isPrepared = false;
+  private maxPages: number;
+  private folder: Directory = new Map();
+  /** Bytes of the files of this run, which count to its memory. */
+  private fileBytes = 0;
 
   constructor(
     private readonly code: WebAssembly.Module,
@@ -61,7 +65,8 @@ export class Guest {
       const pages = Math.ceil(maximum / UNIT_BYTES);
       this.written = new WebAssembly.Memory({ initial: pages, maximum: pages });
     }
-    this.host = new WasiHost(options);
+    this.maxPages = options.maxPages;
+    this.host = new WasiHost({ ...options, charge: (bytes) => this.charge(bytes) });
     this.host.bind(this.memory, this.written);
     const bytes = new Uint8Array(this.memory.buffer);
     const image = new Uint8Array(snapshot.image);
@@ -77,9 +82,25 @@ export class Guest {
   bound(maxPages: number): boolean {
     const { __max_pages: limit } = this.exports;
     if (!limit || maxPages > this.options.maxPages) return maxPages === this.options.maxPages;
-    // Below the size of the memory, the remaining growth would be negative: a large unsigned number.
-    limit.value = Math.max(maxPages, this.memory.buffer.byteLength / PAGE_BYTES);
+    this.maxPages = maxPages;
+    this.charge(0);
     return true;
+  }
+
+  /** Adds bytes of files to the memory of the run; false if it has more than its limit now. */
+  private charge(bytes: number): boolean {
+    this.fileBytes += bytes;
+    const own = this.memory.buffer.byteLength / PAGE_BYTES;
+    const left = this.maxPages - Math.ceil(this.fileBytes / PAGE_BYTES);
+    const { __max_pages: limit } = this.exports;
+    // Below the size of the memory, the remaining growth would be negative: a large unsigned number.
+    if (limit) limit.value = Math.max(left, own);
+    return left >= own;
+  }
+
+  /** Files that the run wrote to its folder, with their paths there. */
+  writtenFiles(): [path: string, file: FileNode][] {
+    return [...filesBelow(this.folder)].filter(([, { isWritten }]) => isWritten);
   }
 
   /** True if the memory grew; it is not reused then. */
@@ -95,14 +116,19 @@ export class Guest {
   }
 
   /** Runs the guest until it ends in any way. Never throws. */
-  run(request: Uint8Array, data?: Directory, program?: ProgramBridge): { end: GuestEnd; frame: Uint8Array | null } {
+  run(
+    request: Uint8Array,
+    folder: Directory = new Map(),
+    program?: ProgramBridge,
+  ): { end: GuestEnd; frame: Uint8Array | null } {
     const { host } = this;
     let end: GuestEnd = { kind: 'returned' };
     try {
       this.prepare();
       host.stdin = request;
       if (program) host.attach(program);
-      if (data) host.mount('/data', data);
+      this.folder = folder;
+      host.mount(folder);
       this.call(this.snapshot.entry);
     } catch (error) {
       end = toGuestEnd(error);
@@ -115,6 +141,8 @@ export class Guest {
   reset(): void {
     const bytes = new Uint8Array(this.memory.buffer);
     this.host.reset();
+    this.folder = new Map();
+    this.charge(-this.fileBytes);
     if (this.written) {
       const marks = new Uint8Array(this.written.buffer, 0, bytes.length / UNIT_BYTES);
       restoreWritten(bytes, marks, this.snapshot);

@@ -10,11 +10,12 @@ import {
   encodeRequest,
   failed,
   replyWithoutOutput,
+  type RunFile,
   type RunReply,
   type RunRequest,
 } from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import { buildTree, type Directory } from './guest-files.js';
+import { buildTree, copyOf, type Directory } from './file-tree.js';
 import { PAGES_PER_MB } from './guest-memory.js';
 import { ProgramBridge } from './program-bridge.js';
 import { restore, type Guest } from './restore.js';
@@ -62,6 +63,10 @@ class LineReporter {
     if (this.reports > 0 && last !== '') this.report(last.slice(-MAX_CHARS));
   }
 }
+
+/** Files of one reply, and their bytes together. */
+const MAX_FILES = 20;
+const MAX_FILE_BYTES = 2 * 1024 * 1024;
 
 /** The `workerData` of a thread. */
 export interface ThreadData {
@@ -123,10 +128,12 @@ function run(request: RunRequest): RunReply {
   const began = clock.monotonic();
   const { end, frame } = current.run(encodeRequest(request), buildTree(request.files), bridgeFor(request));
   reporter?.end();
+  const written = filesOf(current);
   const outcome = classify(end, frame);
   const cpu = process.threadCpuUsage(cpuBefore);
   return {
     ...outcome,
+    ...written,
     stdout: output.text(1),
     stderr: output.text(2),
     truncated: { stdout: output.isCut(1), stderr: output.isCut(2) },
@@ -137,6 +144,22 @@ function run(request: RunRequest): RunReply {
     },
     restoreMs,
   };
+}
+
+/** Files that a run wrote, up to the limits of a reply; and names of the others. */
+function filesOf(done: Guest): Pick<RunReply, 'files' | 'filesOmitted'> {
+  const files: RunFile[] = [];
+  const filesOmitted: string[] = [];
+  let total = 0;
+  for (const [name, file] of done.writtenFiles()) {
+    if (files.length < MAX_FILES && total + file.size <= MAX_FILE_BYTES) {
+      const bytes = new Uint8Array(file.size);
+      copyOf(file, 0, bytes);
+      files.push({ name, bytes });
+      total += file.size;
+    } else if (filesOmitted.length < MAX_FILES) filesOmitted.push(name);
+  }
+  return files.length + filesOmitted.length === 0 ? {} : { files, filesOmitted };
 }
 
 function bridgeFor({ program }: RunRequest): ProgramBridge | undefined {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { Clock } from '@toolfleet/base';
+import { PRELOADED_MODULES, STRICT } from '../python/strictness.js';
 import { CapturedOutput } from './captured-output.js';
-import type { Directory } from './guest-files.js';
+import type { Directory } from './file-tree.js';
 import { ERRNO, PAGE_BYTES } from './guest-memory.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
@@ -57,10 +58,12 @@ const SEED_BYTE = 0x5a;
 const MARK = '\0SNAP ';
 const OUTPUT_CAP = 64 * 1024;
 
-interface SnapshotOptions extends BootOptions {
+interface SnapshotOptions {
   clock: Clock;
   preopens: Readonly<Record<string, Directory>>;
   maxPages: number;
+  /** Bytes of heap to reserve, in addition to 4 MiB in small blocks. */
+  heapBytes: number;
 }
 
 /** Boots the interpreter once. @throws Error with the guest's stderr if the boot script fails */
@@ -72,7 +75,7 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     clock: options.clock,
     output,
     preopens: options.preopens,
-    args: ['python', '-I', '-c', bootScript(options)],
+    args: ['python', '-I', '-c', bootScript(options.heapBytes)],
     onWrite: (stream, bytes) => {
       const text = stream === 1 && bytes[0] === 0 ? new TextDecoder().decode(bytes) : '';
       if (!text.startsWith(MARK)) return false;
@@ -150,33 +153,19 @@ function copyImage(memory: Uint8Array<ArrayBuffer>): Pick<Snapshot, 'image' | 's
 
 const BOOT = readFileSync(new URL('../../python/boot.py', import.meta.url), 'utf8');
 const INCLUDED: Readonly<Record<string, string>> = {
+  'advice.py': readFileSync(new URL('../../python/advice.py', import.meta.url), 'utf8'),
   'strictness.py': readFileSync(new URL('../../python/strictness.py', import.meta.url), 'utf8'),
   'tools.py': readFileSync(new URL('../../python/tools.py', import.meta.url), 'utf8'),
   'patches.py': readFileSync(new URL('../../python/patches.py', import.meta.url), 'utf8'),
   'warm_up.py': readFileSync(new URL('../../python/warm_up.py', import.meta.url), 'utf8'),
 };
 
-interface BootOptions {
-  /** Imported before the snapshot. */
-  preload: readonly string[];
-  /** The lists of each level; null modules means all. */
-  levels: Readonly<Record<string, { modules: readonly string[] | null; bannedBuiltins: readonly string[] }>>;
-  /** Bytes of heap to reserve, in addition to 4 MiB in small blocks. */
-  heapBytes: number;
-}
-
 /** The boot program of a guest: python/boot.py with its includes and placeholders filled in. */
-function bootScript(options: BootOptions): string {
-  const levels = Object.fromEntries(
-    Object.entries(options.levels).map(([level, rules]) => [
-      level,
-      { modules: rules.modules, banned: rules.bannedBuiltins },
-    ]),
-  );
-  // JSON in a Python string literal that Python parses, so that null and quotes need no translation.
+function bootScript(heapBytes: number): string {
+  // JSON in a Python string literal that Python parses, so that quotes need no translation.
   const literal = (value: unknown) => `__import__("json").loads(${JSON.stringify(JSON.stringify(value))})`;
   return BOOT.replace(/^# include: (\S+)$/gm, (_, file: string) => INCLUDED[file]!)
-    .replace('__PRELOAD__', () => literal(options.preload))
-    .replace('__LEVELS__', () => literal(levels))
-    .replace('__HEAP__', () => String(options.heapBytes));
+    .replace('__PRELOAD__', () => literal(PRELOADED_MODULES))
+    .replace('__STRICT__', () => literal(STRICT))
+    .replace('__HEAP__', () => String(heapBytes));
 }

@@ -10,7 +10,7 @@ import {
   type RunStatus,
 } from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import type { Directory } from './guest-files.js';
+import type { Directory } from './file-tree.js';
 import { PAGES_PER_MB } from './guest-memory.js';
 import { SIGNAL, type ProgramAnswer } from './program-bridge.js';
 import type { ThreadData, ThreadMessage } from './sandbox-thread.js';

@@ -3,12 +3,17 @@ import { SystemClock } from '@toolfleet/base';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { CapturedOutput, HostStop } from './captured-output.js';
-import { DescriptorTable, buildTree } from './guest-files.js';
-import { ERRNO, OFLAG, RIGHT } from './guest-memory.js';
+import { buildTree, filesBelow } from './file-tree.js';
+import { DescriptorTable } from './guest-files.js';
+import { ERRNO, FDFLAG_APPEND, OFLAG, RIGHT } from './guest-memory.js';
 import { RESULT_CAP, WasiHost } from './wasi-host.js';
 
 const DEV = 3;
-const DATA = 4;
+const RUN = 4;
+const TMP = 5;
+const LIB = 6;
+/** Bytes that the files of the run may have. */
+const ROOM = 10_000;
 const PATH = 1_000;
 const OUT = 2_000;
 const IOVS = 3_000;
@@ -17,14 +22,17 @@ let memory: WebAssembly.Memory;
 let output: CapturedOutput;
 let host: WasiHost;
 let wasi: ReturnType<WasiHost['imports']>;
+let charged: number;
 beforeEach(() => {
+  charged = 0;
   memory = new WebAssembly.Memory({ initial: 2, maximum: 4 });
   output = new CapturedOutput(100);
   host = new WasiHost({
     clock: new SystemClock(),
     output,
     args: ['python', 'ä'],
-    preopens: { '/data': buildTree({ 'a.txt': 'hello', 'd/b': { base64: 'AAE=' } }) },
+    preopens: { '/lib': buildTree({ 'a.txt': 'hello', 'd/b': { base64: 'AAE=' } }) },
+    charge: (bytes) => (charged += bytes) <= ROOM,
   });
   host.bind(memory);
   wasi = host.imports();
@@ -37,8 +45,8 @@ function put(text: string, at = PATH): number {
   bytes().set(encoded, at);
   return encoded.length;
 }
-function open(path: string, { fd = DATA, oflags = 0, rights = RIGHT.FD_READ } = {}): number {
-  return wasi.path_open(fd, 0, PATH, put(path), oflags, rights, 0n, 0, OUT);
+function open(path: string, { fd = LIB, oflags = 0, rights = RIGHT.FD_READ as bigint, fdflags = 0 } = {}): number {
+  return wasi.path_open(fd, 0, PATH, put(path), oflags, rights, 0n, fdflags, OUT);
 }
 const opened = () => view().getUint32(OUT, true);
 function iov(at: number, length: number): void {
@@ -50,7 +58,7 @@ function write(fd: number, length: number): number {
   return wasi.fd_write(fd, IOVS, 1, OUT);
 }
 
-describe('the file tree of a guest', () => {
+describe('the files outside the folders of a run', () => {
   it('can be read from any position', () => {
     expect(open('a.txt')).toBe(0);
     const fd = opened();
@@ -79,38 +87,127 @@ describe('the file tree of a guest', () => {
   });
 
   it('cannot be changed by any import', () => {
-    for (const name of [
-      'fd_allocate',
-      'fd_filestat_set_size',
-      'fd_pwrite',
-      'path_create_directory',
-      'path_link',
-      'path_rename',
-      'path_symlink',
-      'path_unlink_file',
-      'path_remove_directory',
-    ] as const) {
-      expect(wasi[name](), name).toBe(ERRNO.ROFS);
-    }
+    const file = (): [number, number] => [PATH, put('d/b')];
+    const calls = {
+      path_create_directory: () => wasi.path_create_directory(LIB, PATH, put('new')),
+      path_rename: () => wasi.path_rename(LIB, ...file(), LIB, ...file()),
+      'path_rename to the run': () => wasi.path_rename(LIB, ...file(), RUN, PATH, 1),
+      path_unlink_file: () => wasi.path_unlink_file(LIB, ...file()),
+      path_remove_directory: () => wasi.path_remove_directory(LIB, PATH, put('d')),
+      path_filestat_set_times: () => wasi.path_filestat_set_times(LIB, 0, ...file(), 0n, 1n, 4),
+    };
+    for (const [name, call] of Object.entries(calls)) expect(call(), name).toBe(ERRNO.ROFS);
     open('a.txt');
-    expect(write(opened(), 1)).toBe(ERRNO.ROFS);
+    const fd = opened();
+    expect(write(fd, 1)).toBe(ERRNO.ROFS);
+    const others = [
+      wasi.fd_pwrite(fd, IOVS, 1, 0n, OUT),
+      wasi.fd_filestat_set_size(fd, 0n),
+      wasi.fd_allocate(fd, 0n, 9n),
+    ];
+    expect(others).toEqual([ERRNO.ROFS, ERRNO.ROFS, ERRNO.ROFS]);
+    expect([wasi.path_link(), wasi.path_symlink()]).toEqual([ERRNO.NOTSUP, ERRNO.NOTSUP]);
   });
 
   it('cannot be left through any path (property)', () => {
-    const table = new DescriptorTable({ '/data': buildTree({ 'a/b': 'x', c: 'y' }) });
+    const table = new DescriptorTable({ '/lib': buildTree({ 'a/b': 'x', c: 'y' }) });
     const part = fc.oneof(fc.constantFrom('..', '.', '', 'a', 'b', 'c', '/', '...', '%2e%2e'), fc.string());
     const inside = new Set<unknown>();
     const collect = (node: unknown): void => {
       inside.add(node);
       if (node instanceof Map) for (const child of node.values()) collect(child);
     };
-    collect(table.directory(DATA));
+    collect(table.directory(LIB));
     fc.assert(
       fc.property(fc.array(part, { maxLength: 12 }), (pieces) => {
-        const node = table.resolve(DATA, pieces.join('/'));
+        const node = table.resolve(LIB, pieces.join('/'));
         expect(typeof node === 'number' || inside.has(node)).toBe(true);
       }),
     );
+  });
+});
+
+const NEW = { fd: RUN, oflags: OFLAG.CREAT as number, rights: RIGHT.ALL as bigint };
+
+describe('the folders of a run', () => {
+  const make = (path: string, text: string, fd = RUN) => {
+    expect(open(path, { ...NEW, fd })).toBe(0);
+    const made = opened();
+    put(text, BUFFER);
+    expect(write(made, text.length)).toBe(0);
+    return made;
+  };
+  const remove = (path: string, fd = RUN) => wasi.path_unlink_file(fd, PATH, put(path));
+  const read = (path: string, fd = RUN) => {
+    expect(open(path, { fd })).toBe(0);
+    iov(BUFFER, 1_000);
+    wasi.fd_read(opened(), IOVS, 1, OUT);
+    return Buffer.from(bytes().slice(BUFFER, BUFFER + opened())).toString();
+  };
+  const move = (from: string, to: string, toFd = RUN) => {
+    const length = put(from);
+    return wasi.path_rename(RUN, PATH, length, toFd, PATH + length, put(to, PATH + length));
+  };
+
+  it('can be written and moved between, and hold what the caller sent', () => {
+    const folder = buildTree({ 'in.txt': 'given', 'kept.txt': 'x' });
+    host.mount(folder);
+    const fd = make('out.txt', 'hello');
+    iov(BUFFER, 2);
+    expect(wasi.fd_pwrite(fd, IOVS, 1, 6n, OUT)).toBe(0);
+    expect(read('out.txt')).toBe('hello\0he');
+    expect(move('out.txt', 'moved.txt', TMP)).toBe(0);
+    expect([open('out.txt', { fd: RUN }), read('moved.txt', TMP)]).toEqual([ERRNO.NOENT, 'hello\0he']);
+    expect(move('in.txt', 'same.txt')).toBe(0);
+    const written = [...filesBelow(folder)].filter(([, file]) => file.isWritten);
+    expect(written.map(([path]) => path)).toEqual(['same.txt']);
+  });
+
+  it('append, truncate and refuse what exists', () => {
+    make('a', 'one');
+    open('a', { ...NEW, fdflags: FDFLAG_APPEND });
+    write(opened(), 2);
+    expect(read('a')).toBe('oneon');
+    expect(open('a', { ...NEW, oflags: OFLAG.CREAT | OFLAG.EXCL })).toBe(ERRNO.EXIST);
+    open('a', { ...NEW, oflags: OFLAG.TRUNC });
+    expect(read('a')).toBe('');
+    expect(wasi.path_create_directory(RUN, PATH, put('a'))).toBe(ERRNO.EXIST);
+    expect(wasi.path_create_directory(RUN, PATH, put('d'))).toBe(0);
+    make('d/x', '1');
+    expect(open('d', NEW)).toBe(ERRNO.ISDIR);
+    expect(wasi.path_remove_directory(RUN, PATH, put('d'))).toBe(ERRNO.NOTEMPTY);
+    expect(wasi.path_remove_directory(RUN, PATH, put('a'))).toBe(ERRNO.NOTDIR);
+    expect([remove('d'), remove('.'), move('d', 'd/e')]).toEqual([ERRNO.ISDIR, ERRNO.INVAL, ERRNO.INVAL]);
+  });
+
+  it('have no more bytes than the run may have, and give back what is removed', () => {
+    const fd = make('a', 'x');
+    expect(wasi.fd_filestat_set_size(fd, BigInt(ROOM))).toBe(ERRNO.NOSPC);
+    expect(wasi.fd_filestat_set_size(fd, 2n ** 62n)).toBe(ERRNO.NOSPC);
+    expect(wasi.fd_pwrite(fd, IOVS, 1, 2n ** 40n, OUT)).toBe(ERRNO.NOSPC);
+    expect(wasi.fd_filestat_set_size(fd, 6_000n)).toBe(0);
+    // A file without a name keeps its bytes until it is closed.
+    expect(remove('a')).toBe(0);
+    expect(charged).toBeGreaterThanOrEqual(6_000);
+    expect(open('b', NEW)).toBe(0);
+    const other = opened();
+    expect(wasi.fd_filestat_set_size(other, 6_000n)).toBe(ERRNO.NOSPC);
+    expect(wasi.fd_close(fd)).toBe(0);
+    expect(wasi.fd_filestat_set_size(other, 6_000n)).toBe(0);
+    remove('b');
+    wasi.fd_close(other);
+    expect(charged).toBe(0);
+    let made = 0;
+    for (; open(`f${made}`, NEW) === 0; made += 1) wasi.fd_close(opened());
+    expect(made).toBeLessThan(10);
+  });
+
+  it('are empty in the next run', () => {
+    host.mount(buildTree({}));
+    make('a', 'secret');
+    make('b', 'secret', TMP);
+    host.reset();
+    expect([open('a', { fd: RUN }), open('b', { fd: TMP })]).toEqual([ERRNO.NOENT, ERRNO.NOENT]);
   });
 });
 
@@ -177,7 +274,7 @@ describe('a hostile guest', () => {
     const marks = () => [...new Uint8Array(written.buffer).entries()].flatMap(([unit, mark]) => (mark ? [unit] : []));
     wasi.clock_time_get(0, 0n, 4_092);
     wasi.random_get(12_288, 4_097);
-    wasi.fd_prestat_dir_name(DATA, 20_480, 5);
+    wasi.fd_prestat_dir_name(RUN, 20_480, 5);
     expect(marks()).toEqual([0, 1, 3, 4, 5]);
   });
 
@@ -199,7 +296,7 @@ describe('a hostile guest', () => {
   });
 
   it('faces code that imports only its own files', () => {
-    for (const file of ['wasi-host', 'guest-files', 'guest-memory', 'captured-output', 'restore']) {
+    for (const file of ['wasi-host', 'file-tree', 'guest-files', 'guest-memory', 'captured-output', 'restore']) {
       const source = readFileSync(new URL(`./${file}.ts`, import.meta.url), 'utf8');
       const imported = [...source.matchAll(/from '([^']+)'/g)].map((match) => match[1]!);
       expect(imported.filter((name) => !name.startsWith('.') && name !== '@toolfleet/base')).toEqual([]);

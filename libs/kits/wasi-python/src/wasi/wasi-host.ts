@@ -1,6 +1,7 @@
 import type { Clock } from '@toolfleet/base';
 import { HostStop, type CapturedOutput, type Stream } from './captured-output.js';
-import { DescriptorTable, GuestFiles, type Descriptor, type Directory } from './guest-files.js';
+import type { Directory } from './file-tree.js';
+import { DescriptorTable, GuestFiles, type Descriptor } from './guest-files.js';
 import { ERRNO, GuestMemory } from './guest-memory.js';
 import type { ProgramBridge } from './program-bridge.js';
 
@@ -23,6 +24,8 @@ interface HostOptions {
    * order. Their content may differ.
    */
   preopens: Readonly<Record<string, Directory>>;
+  /** Charges bytes of files to the memory of the run, see `RunFiles`; default any number. */
+  charge?: (bytes: number) => boolean;
   /** Gets every write to stdout and stderr first; returns true if it consumed the bytes. */
   onWrite?: (stream: Stream, bytes: Uint8Array) => boolean;
 }
@@ -36,12 +39,12 @@ const CLOCK_RESOLUTION_NS = 1_000n;
 const SUBSCRIPTION_BYTES = 48;
 
 const ok = () => ERRNO.SUCCESS;
-const readOnly = () => ERRNO.ROFS;
+const noLinks = () => ERRNO.NOTSUP;
 const noSockets = () => ERRNO.NOSYS;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Implements `wasi_snapshot_preview1` over a read-only in-memory tree and its own descriptor table. A guest can do
+ * Implements `wasi_snapshot_preview1` over an in-memory tree and its own descriptor table. A guest can do
  * exactly what these imports do; anything outside the given tree is unreachable. This file and the files it uses import
  * neither fs nor net nor child_process, as a spec verifies.
  */
@@ -62,7 +65,9 @@ export class WasiHost {
   }
 
   private freshFiles(): GuestFiles {
-    return new GuestFiles(this.guest, new DescriptorTable(this.options.preopens));
+    const { preopens, charge = () => true } = this.options;
+    const now = () => this.nanoseconds(CLOCK_REALTIME);
+    return new GuestFiles(this.guest, new DescriptorTable(preopens), { now, charge });
   }
 
   /** Sets the memory of the instance that uses these imports, and the marks of its writes if it keeps them. */
@@ -90,9 +95,9 @@ export class WasiHost {
     this.files.stdin = bytes;
   }
 
-  /** Replaces the content of a preopened directory before a run. */
-  mount(path: string, node: Directory): void {
-    this.files.fds.mount(path, node);
+  /** Gives a run its folder before it starts. It is the run's own, to read and to write. */
+  mount(folder: Directory): void {
+    this.files.mount(folder);
   }
 
   /** Content of `/dev/result`, untrusted; null if nothing. */
@@ -102,8 +107,8 @@ export class WasiHost {
 
   private write(fd: number, iovs: number, count: number, written: number): number {
     const found = this.files.fds.get(fd);
-    if (!found) return ERRNO.BADF;
-    if (found.kind !== 'output' && found.kind !== 'result' && found.kind !== 'tools') return ERRNO.ROFS;
+    if (found?.kind !== 'output' && found?.kind !== 'result' && found?.kind !== 'tools')
+      return this.files.write(fd, iovs, count, written);
     return this.guest.putU32(
       written,
       this.guest.gather(iovs, count, (bytes) => this.writeTo(found, bytes)),
@@ -184,12 +189,13 @@ export class WasiHost {
       fd_advise: ok,
       fd_sync: ok,
       fd_datasync: ok,
+      // Not kept: a program gives `O_APPEND` when it opens a file.
       fd_fdstat_set_flags: ok,
       fd_prestat_get: (fd: number, at: number) => this.files.preopen(fd, at),
       fd_prestat_dir_name: (fd: number, at: number, length: number) => this.files.preopenName(fd, at, length),
       fd_fdstat_get: (fd: number, at: number) => this.files.descriptorStat(fd, at),
       fd_filestat_get: (fd: number, at: number) => this.files.stat(fd, at),
-      fd_close: (fd: number) => this.files.fds.close(fd),
+      fd_close: (fd: number) => this.files.close(fd),
       fd_seek: (fd: number, offset: bigint, whence: number, at: number) => this.files.seek(fd, offset, whence, at),
       fd_tell: (fd: number, at: number) => this.files.seek(fd, 0n, 1, at),
       fd_read: (fd: number, iovs: number, count: number, written: number) => this.files.read(fd, iovs, count, written),
@@ -208,23 +214,35 @@ export class WasiHost {
         oflags: number,
         rights: bigint,
         _inheriting: bigint,
-        _flags: number,
+        fdflags: number,
         at: number,
-      ) => this.files.open(fd, path, length, oflags, rights, at),
+      ) => this.files.open(fd, path, length, [oflags, rights, fdflags], at),
       path_readlink: (fd: number, path: number, length: number) => this.files.readLink(fd, path, length),
       poll_oneoff: (subscriptions: number, events: number, count: number, written: number) =>
         this.poll(subscriptions, events, count, written),
-      fd_allocate: readOnly,
-      fd_filestat_set_size: readOnly,
-      fd_filestat_set_times: readOnly,
-      fd_pwrite: readOnly,
-      path_create_directory: readOnly,
-      path_filestat_set_times: readOnly,
-      path_link: readOnly,
-      path_remove_directory: readOnly,
-      path_rename: readOnly,
-      path_symlink: readOnly,
-      path_unlink_file: readOnly,
+      fd_allocate: (fd: number, offset: bigint, length: bigint) => this.files.setSize(fd, offset + length, true),
+      fd_filestat_set_size: (fd: number, size: bigint) => this.files.setSize(fd, size),
+      fd_filestat_set_times: (fd: number, _accessed: bigint, modified: bigint, flags: number) =>
+        this.files.setTimes(this.files.fds.node(fd), fd, modified, flags),
+      fd_pwrite: (fd: number, iovs: number, count: number, offset: bigint, written: number) =>
+        this.files.write(fd, iovs, count, written, offset),
+      path_create_directory: (fd: number, path: number, length: number) => this.files.makeDirectory(fd, path, length),
+      path_filestat_set_times: (
+        fd: number,
+        _lookup: number,
+        path: number,
+        length: number,
+        _accessed: bigint,
+        modified: bigint,
+        flags: number,
+      ) => this.files.setTimes(this.files.resolve(fd, path, length), fd, modified, flags),
+      path_link: noLinks,
+      path_remove_directory: (fd: number, path: number, length: number) =>
+        this.files.remove(fd, path, length, 'directory'),
+      path_rename: (fd: number, path: number, length: number, toFd: number, toPath: number, toLength: number) =>
+        this.files.rename(fd, path, length, toFd, toPath, toLength),
+      path_symlink: noLinks,
+      path_unlink_file: (fd: number, path: number, length: number) => this.files.remove(fd, path, length, 'file'),
       sock_accept: noSockets,
       sock_recv: noSockets,
       sock_send: noSockets,

@@ -115,7 +115,7 @@ function configuration(upstreams, { api, mcp }) {
     },
     code_execution: {
       default_strictness: 'standard',
-      extra_allowed_modules: { standard: ['zlib'], strict: ['bisect'] },
+      extra_allowed_modules: { strict: ['bisect'] },
     },
     sub_agent: { max_iterations: 3, max_concurrency: 3 },
   });

@@ -1,4 +1,4 @@
-/** Modules of Python runs that an operator adds while the fleet runs. */
+/** Modules of Python runs at `strict` that an operator adds while the fleet runs. */
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -11,7 +11,7 @@ beforeAll(async () => {
     together: true,
     services: { gateway: 2, registry: 1, budget: 1, 'python-sandbox': 1 },
     tools: ['execute_python', 'run_program'],
-    config: { code_execution: { extra_allowed_modules: { standard: ['zlib', 'numpy'], strict: ['pandas.core'] } } },
+    config: { code_execution: { extra_allowed_modules: { strict: ['zlib', 'numpy', 'pandas.core'] } } },
     env: { PYTHON_EXECUTOR_RATE_LIMIT: '0' },
   });
 });
@@ -19,41 +19,39 @@ afterAll(() => fleet?.stop());
 
 const put = (level: string, modules: unknown, key = fleet.operatorKey, gateway = 0) =>
   fleet.ask({ path: `${PATH}/${level}`, method: 'PUT', body: { modules }, key, gateway });
-async function importsOs(gateway: number, tool = 'execute_python'): Promise<boolean> {
-  const code = `import os\nos.name  # ${(runs += 1)}`;
-  return (await fleet.call(tool, { code }, { gateway })).body.success;
+async function imports(module: string, gateway = 0): Promise<boolean> {
+  const code = `import ${module}  # ${(runs += 1)}`;
+  return (await fleet.call('execute_python', { code, strictness: 'strict' }, { gateway })).body.success;
 }
 
 it('a module that an operator adds may be imported from the next call on, over every gateway, until it is removed', async () => {
-  expect([await importsOs(0), await importsOs(1)]).toEqual([false, false]);
-  const added = await put('standard', ['os']);
-  expect(added, added.text).toMatchObject({ status: 200, body: { added: { standard: ['os'], strict: [] } } });
-  expect([await importsOs(0), await importsOs(1)]).toEqual([true, true]);
-  await put('standard', [], fleet.operatorKey, 1);
-  expect([await importsOs(0), await importsOs(1)]).toEqual([false, false]);
+  expect([await imports('os'), await imports('os', 1)]).toEqual([false, false]);
+  const added = await put('strict', ['os']);
+  expect(added, added.text).toMatchObject({ status: 200, body: { added: { strict: ['os'] } } });
+  expect([await imports('os'), await imports('os', 1)]).toEqual([true, true]);
+  await put('strict', [], fleet.operatorKey, 1);
+  expect([await imports('os'), await imports('os', 1)]).toEqual([false, false]);
 });
 
-it('a program may import the modules of the file, and those that an operator adds', async () => {
-  expect((await fleet.call('run_program', { code: 'import zlib\nzlib.crc32(b"")' })).body).toMatchObject({
-    success: true,
-  });
-  expect(await importsOs(0, 'run_program')).toBe(false);
-  await put('standard', ['os']);
-  expect(await importsOs(0, 'run_program')).toBe(true);
-  await put('standard', []);
-  expect(await importsOs(0, 'run_program')).toBe(false);
+it('strict has the modules of the file, and everything else needs none', async () => {
+  expect([await imports('zlib'), await imports('bz2')]).toEqual([true, false]);
+  for (const [tool, code] of [
+    ['execute_python', 'import bz2, os, sqlite3'],
+    ['run_program', 'import bz2, os, sqlite3'],
+  ] as const)
+    expect((await fleet.call(tool, { code })).body.success, tool).toBe(true);
 });
 
 it('modules that the interpreter lacks are refused, in the file and at run time, with those that it has', async () => {
   const { body } = await fleet.ask({ path: PATH });
   expect(body.available).toEqual(expect.arrayContaining(['json', 'sqlite3', 'sys', 'zlib']));
   expect(body.available).not.toContain('numpy');
-  const refused = await put('standard', ['os', 'numpy.linalg', 'scipy']);
+  const refused = await put('strict', ['os', 'numpy.linalg', 'scipy']);
   expect(refused).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID', details: { fields: ['modules'] } } });
   expect(refused.body.error).toContain(
     `the interpreter lacks numpy.linalg, scipy; it has ${body.available.slice(0, 5).join(', ')}`,
   );
-  expect((await fleet.ask({ path: PATH })).body.added.standard).toEqual([]);
+  expect((await fleet.ask({ path: PATH })).body.added.strict).toEqual([]);
   const faults = async () => (await fleet.process('gateway').admin('/health/ready')).body;
   await expect
     .poll(faults)
@@ -63,9 +61,9 @@ it('modules that the interpreter lacks are refused, in the file and at run time,
 });
 
 it('only operators change the modules, administrators see them, and the audit log names who changed what', async () => {
-  expect(await put('standard', ['os'], fleet.adminKey)).toMatchObject({ status: 403 });
+  expect(await put('strict', ['os'], fleet.adminKey)).toMatchObject({ status: 403 });
   expect(await fleet.ask({ path: PATH, key: fleet.keys['acme']! })).toMatchObject({ status: 403 });
-  expect(await fleet.ask({ path: PATH })).toMatchObject({ status: 200, body: { added: { standard: [] } } });
+  expect(await fleet.ask({ path: PATH })).toMatchObject({ status: 200, body: { added: { strict: [] } } });
   await eventually('the audit log has a line', () =>
     fleet
       .process('gateway')
@@ -76,8 +74,8 @@ it('only operators change the modules, administrators see them, and the audit lo
 });
 
 it.each([
-  ['lenient', ['os'], 'level must be one of standard, strict'],
-  ['standard', ['os; import sys'], 'is not a module name'],
+  ['standard', ['os'], 'level must be strict: standard allows every module'],
+  ['strict', ['os; import sys'], 'is not a module name'],
 ])('level %s with %j is refused', async (level, modules, message) => {
   const answer = await put(level, modules);
   expect(answer).toMatchObject({ status: 400, body: { code: 'REQUEST_INVALID' } });

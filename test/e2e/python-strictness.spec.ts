@@ -1,13 +1,11 @@
-/** A fleet with the default strictness `lenient`, forbidden for public callers: every step of a call sees the strictness that runs. */
-import { fileURLToPath } from 'node:url';
+/** A fleet with the default strictness `strict`: every step of a call sees the strictness that runs. */
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fleetctl } from '../fleet/fleetctl.js';
 import { TestFleet } from '../fleet/test-fleet.js';
 
 const MCP = { accept: 'application/json, text/event-stream' };
-const POLICIES = fileURLToPath(new URL('../../deploy/policies', import.meta.url));
-/** Only `lenient` allows `eval`. */
+/** `strict` does not allow `eval`. */
 const CODE = 'eval("6 * 7")';
 
 let fleet: TestFleet;
@@ -17,8 +15,7 @@ beforeAll(async () => {
     together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'python-sandbox': 1 },
     tools: ['execute_python'],
-    config: { code_execution: { default_strictness: 'lenient' } },
-    envOf: { gateway: { POLICY_DIR: POLICIES } },
+    config: { code_execution: { default_strictness: 'strict' } },
   });
   nats = await NatsClient.connect({ url: fleet.nats.url, name: 'strictness' });
 });
@@ -34,75 +31,67 @@ const overMcp = async (method: string, params: object = {}) => {
   return JSON.parse(text.slice(text.indexOf('{'))).result;
 };
 
-describe('a public call without strictness is refused as lenient', () => {
-  const REFUSED = { status: 403, body: { error: 'Tool not available via direct execution' } };
-  const shannonCall = { tool_name: 'execute_python', parameters: { code: CODE } };
+describe('a call without strictness runs with the default of the fleet', () => {
+  const REFUSED = { success: false, metadata: { code: 'SANDBOX_POLICY' } };
 
-  it.each<[string, () => Promise<unknown>]>([
+  it.each<[string, () => Promise<{ body: unknown }>]>([
     ['HTTP', () => fleet.call('execute_python', { code: CODE })],
     ['HTTP with null', () => fleet.call('execute_python', { code: CODE, strictness: null })],
-    ['HTTP, a dry run', () => fleet.call('execute_python', { code: CODE }, { fields: { dry_run: true } })],
-    ['HTTP, asynchronous', () => fleet.call('execute_python', { code: CODE }, { fields: { mode: 'async' } })],
-    ['Shannon’s path', () => fleet.ask({ path: '/tools/execute', body: shannonCall })],
+    ['Shannon’s path', () => fleet.ask({ path: '/tools/execute', body: { tool_name: 'execute_python', parameters: { code: CODE } } })],
   ])('over %s', async (_entryPoint, send) => {
-    expect(await send()).toMatchObject(REFUSED);
+    expect((await send()).body).toMatchObject(REFUSED);
   });
 
   it('over MCP', async () => {
     const result = await overMcp('tools/call', { name: 'execute_python', arguments: { code: CODE } });
-    expect(result).toMatchObject({ isError: true, _meta: { code: 'TOOL_DANGEROUS' } });
+    expect(result).toMatchObject({ isError: true, _meta: { code: 'SANDBOX_POLICY' } });
+  });
+
+  it('over NATS, with the time limit of that default', async () => {
+    const call = { name: 'execute_python', arguments: { code: CODE } };
+    expect(await overNats('tool.call', call)).toMatchObject(REFUSED);
+    const { output } = await overNats('tool.call', { ...call, dry_run: true });
+    expect(output).toMatchObject({ arguments: { strictness: 'strict' }, timeout_ms: 5_000 });
   });
 });
 
-it('a public call that names a strictness runs with it', async () => {
-  const { body } = await fleet.call('execute_python', { code: '6 * 7', strictness: 'standard' });
+it.each(['standard', 'lenient'])('a public call with strictness %s has the whole library', async (strictness) => {
+  const { body } = await fleet.call('execute_python', { code: CODE, strictness });
   expect(body).toMatchObject({ success: true, output: { value: 42 }, metadata: { strictness: 'standard' } });
-  const refused = await fleet.call('execute_python', { code: CODE, strictness: 'strict' });
-  expect(refused.body).toMatchObject({ success: false, metadata: { code: 'SANDBOX_POLICY' } });
+  const { body: dry } = await fleet.call('execute_python', { code: CODE, strictness }, { fields: { dry_run: true } });
+  expect(dry.output).toMatchObject({ timeout_ms: 10_000 });
 });
 
-it('an internal call without strictness runs leniently, with the time limit of lenient, where the policy allows it', async () => {
-  const call = { name: 'execute_python', arguments: { code: CODE } };
-  expect(await overNats('tool.call', call)).toMatchObject({
-    output: { value: 42 },
-    metadata: { strictness: 'lenient' },
+it('files that a program writes come back with their types, over HTTP and MCP and one by one', async () => {
+  const code = 'open("t.csv", "w").write("a,b\\n1,2\\n")\nopen("p.png", "wb").write(bytes(8))\n[{"a": 1}, {"a": 2}]';
+  const args = { code, strictness: 'standard', files: { 'in.txt': 'given' } };
+  const { body } = await fleet.call('execute_python', args);
+  const [text, ...blocks] = body.content;
+  expect(text).toEqual({ type: 'text', text: '| a |\n| --- |\n| 1 |\n| 2 |\nfiles: t.csv, p.png' });
+  const csv = { uri: 'file:///data/t.csv', mimeType: 'text/csv', text: 'a,b\n1,2\n' };
+  const picture = { type: 'image', mimeType: 'image/png', data: Buffer.alloc(8).toString('base64') };
+  expect(blocks).toEqual([{ type: 'resource', resource: csv }, picture]);
+  expect(body.output).toMatchObject({
+    value: [{ a: 1 }, { a: 2 }],
+    files: [
+      { name: 't.csv', content_type: 'text/csv', bytes: 8 },
+      { name: 'p.png', content_type: 'image/png', bytes: 8 },
+    ],
   });
-  const { output } = await overNats('tool.call', { ...call, dry_run: true });
-  expect(output).toMatchObject({ arguments: { strictness: 'lenient' }, timeout_ms: 30_000 });
-  await expect(overNats('tool.call', call, fleet.keys['acme'])).rejects.toMatchObject({
-    code: 'POLICY_DENIED',
-    message: expect.stringContaining('lenient requires admin role'),
-  });
+  const { content } = await overMcp('tools/call', { name: 'execute_python', arguments: args });
+  expect(content).toEqual(expect.arrayContaining([{ type: 'resource', resource: csv }, picture]));
 });
 
 describe('the schema', () => {
-  const PUBLIC = { required: ['code', 'strictness'], properties: { strictness: { enum: ['standard', 'strict'] } } };
-
   it.each<[string, () => Promise<any>]>([
     // oxlint-disable-line typescript/no-explicit-any -- schemas of every shape
     ['GET /api/v1/tools', async () => (await fleet.ask({ path: '/api/v1/tools' })).body[0].parameters],
-    [
-      'GET /api/v1/tools/:name',
-      async () => (await fleet.ask({ path: '/api/v1/tools/execute_python' })).body.parameters,
-    ],
-    ['GET /tools/schemas', async () => (await fleet.ask({ path: '/tools/schemas' })).body[0].parameters],
-    [
-      'GET /api/v1/catalog/:name',
-      async () => (await fleet.ask({ path: '/api/v1/catalog/execute_python' })).body.parameters,
-    ],
     ['tools/list of MCP', async () => (await overMcp('tools/list')).tools[0].inputSchema],
-  ])('of %s does not offer lenient', async (_list, read) => {
-    const schema = await read();
-    expect(schema).toMatchObject(PUBLIC);
-    expect(JSON.stringify(schema)).not.toContain('lenient');
-  });
-
-  it('of tool.list, for internal callers, offers it as the default', async () => {
-    const [{ parameters }] = await overNats('tool.list', {});
-    expect(parameters.properties.strictness).toMatchObject({
-      default: 'lenient',
-      enum: ['lenient', 'standard', 'strict'],
-    });
+    ['tool.list of NATS', async () => (await overNats('tool.list', {}))[0].parameters],
+  ])('of %s has the default', async (_list, read) => {
+    const { required, properties } = await read();
+    expect(required).toEqual(['code']);
+    expect(properties.strictness).toMatchObject({ default: 'strict', enum: ['lenient', 'standard', 'strict'] });
   });
 });
 

@@ -642,7 +642,7 @@ type Row = (call: {
 const reached = (id: string) => upstream.calls.get(id) ?? 0;
 
 type Setting = Exclude<keyof typeof TOOL_SETTINGS, 'results'>;
-const ROWS: Record<Setting | 'aliases' | 'input_schema' | 'dangerous_when' | 'tenant', Row> = {
+const ROWS: Record<Setting | 'aliases' | 'input_schema' | 'tenant', Row> = {
   dangerous: async ({ ask, id, entryPoint }) => {
     await ask('ff_drop', id);
     // Services inside the fleet may use dangerous tools.
@@ -713,10 +713,6 @@ const ROWS: Record<Setting | 'aliases' | 'input_schema' | 'dangerous_when' | 'te
       'timeout_seconds',
     );
   },
-  dangerous_when: async ({ ask }) => {
-    const answer = await ask('execute_python', JSON.stringify({ code: 'import os\nos.name', strictness: 'lenient' }));
-    expect(answer.includes('posix'), answer).toBe(false);
-  },
   tenant: async ({ ask, id }) => {
     await ask('fa_once', id, fleet.keys['globex']!);
     expect(reached(id)).toBe(0);
@@ -729,6 +725,7 @@ const OTHERS = {
     ...['sandboxed', 'binding'],
   ],
   held: {
+    dangerous_when: 'libs/engine/src/execute-call.spec.ts',
     output_schema: 'libs/engine/src/attempt.spec.ts',
     cost_per_use_micro_usd: 'libs/engine/src/charge.spec.ts',
     cost_cap_micro_usd: 'libs/engine/src/charge.spec.ts',

@@ -69,7 +69,7 @@ const KINDS = [
   ],
   (i) => ['len(files["f"])', { files: { f: 'x'.repeat(i % 1_000) } }, (r) => r.value === i % 1_000],
   () => ['1 / 0', {}, (r) => r.error?.type === 'ZeroDivisionError'],
-  () => ['import os', { strictness: 'standard' }, (r) => r.status === 'policy'],
+  () => ['import os', { strictness: 'strict' }, (r) => r.status === 'policy'],
   (i) => [`b = bytearray(${20 + (i % 60)} << 20)\nlen(b) >> 20`, {}, (r) => r.value === 20 + (i % 60)],
   () => ['bytearray(1 << 30)', {}, (r) => r.status === 'memory'],
   (i) => ['import builtins\nbuiltins.len = lambda x: -1\nargs', { args: i }, (r) => r.value === i],

@@ -1,10 +1,6 @@
 /** What callers of execute_python rely on: results, limits, strictness, and a sandbox that gives nothing away. */
 import { atMost, excluding, present } from '../expectation.mjs';
 
-const STANDARD =
-  'json csv re typing collections itertools functools operator heapq bisect array copy pprint enum math cmath statistics random ' +
-  'fractions decimal numbers datetime time calendar string textwrap unicodedata difflib base64 binascii quopri html ' +
-  'xml.etree.ElementTree dataclasses hashlib hmac abc contextlib warnings logging';
 const STRICT =
   'collections itertools functools operator array copy enum math cmath numbers fractions decimal random statistics string textwrap ' +
   'unicodedata typing dataclasses abc contextlib';
@@ -52,22 +48,10 @@ export default {
       },
     },
     {
-      name: 'modules of standard',
-      reliance: 'all published modules can be imported',
-      expected: { success: true, output: { value: 'imported' } },
-      see: async (fleet) => (await fleet.python(importAll(STANDARD))).body,
-    },
-    {
       name: 'modules of strict',
       reliance: 'all published modules can be imported',
       expected: { success: true, output: { value: 'imported' } },
       see: async (fleet) => (await fleet.python(importAll(STRICT), { strictness: 'strict' })).body,
-    },
-    {
-      name: 'a module that standard does not allow',
-      reliance: 'refused by name, with class execution_error',
-      expected: { ...REFUSED, error: "module 'os' is not allowed at strictness 'standard'" },
-      see: async (fleet) => (await fleet.python('import os\nos.getcwd()')).body,
     },
     {
       name: 'a module of standard at strict',
@@ -77,17 +61,13 @@ export default {
     },
     {
       name: 'extra modules of the configuration',
-      reliance: 'code_execution.extra_allowed_modules extends each list',
-      expected: { standard: true, strict: true },
-      async see(fleet) {
-        const standard = await fleet.python('import zlib\nresult = 1');
-        const strict = await fleet.python('import bisect\nresult = 1', { strictness: 'strict' });
-        return { standard: standard.body.success, strict: strict.body.success };
-      },
+      reliance: 'code_execution.extra_allowed_modules extends the list of strict',
+      expected: { success: true },
+      see: async (fleet) => (await fleet.python('import bisect\nresult = 1', { strictness: 'strict' })).body,
       needs: 'own',
     },
     {
-      name: 'builtins that standard refuses',
+      name: 'builtins that strict refuses',
       reliance: 'none of the published names can be called',
       expected: [],
       see: (fleet) =>
@@ -109,7 +89,7 @@ export default {
             'memoryview(b"")',
             'bytearray(1)',
           ],
-          'standard',
+          'strict',
         ),
     },
     {
@@ -134,54 +114,23 @@ export default {
       },
     },
     {
-      name: 'lenient from a public caller',
-      reliance: '403 like any dangerous tool, and no public schema offers it',
-      expected: { status: 403, strictness: ['standard', 'strict'] },
+      name: 'the whole library for a public caller',
+      reliance: 'lists are lifted, the sandbox stays: no files outside, no network',
+      expected: { cwd: '/data', outside: 'refused', network: 'refused' },
       async see(fleet) {
-        const { status } = await fleet.python('1', { strictness: 'lenient' });
-        const { body } = await fleet.http('/tools/execute_python/schema');
-        return { status, strictness: body.parameters.properties.strictness.enum };
-      },
-    },
-    {
-      name: 'lenient from an internal administrator',
-      reliance: 'lists are lifted, the sandbox stays: no files, no network',
-      expected: {
-        cwd: true,
-        listing: { success: true, output: { value: 'refused' } },
-        network: { output: { value: 'refused' } },
-      },
-      async see(fleet) {
-        const run = async (code) =>
-          (await fleet.nats('tool.call', { name: 'execute_python', arguments: { code, strictness: 'lenient' } })).body;
-        const attempt = (statement) =>
-          `${statement.setup}\ntry:\n  ${statement.code}\n  result = "done"\nexcept Exception:\n  result = "refused"`;
+        const attempt = (statement) => `try:\n  ${statement}\n  result = "done"\nexcept Exception:\n  result = "refused"`;
+        const value = async (code) => (await fleet.python(code)).body.output?.value;
         return {
-          cwd: (await run('import os\nresult = os.getcwd()')).success,
-          listing: await run(attempt({ setup: '', code: 'open("/x", "w")' })),
-          network: await run(
-            attempt({ setup: 'import urllib.request', code: 'urllib.request.urlopen("http://127.0.0.1:1")' }),
-          ),
+          cwd: await value('import os\nresult = os.getcwd()'),
+          outside: await value(attempt('open("/x", "w")')),
+          network: await value(attempt('import urllib.request; urllib.request.urlopen("http://127.0.0.1:1")')),
         };
       },
-      needs: 'nats',
-    },
-    {
-      name: 'lenient from an internal caller without the role',
-      reliance: 'the policy denies it',
-      expected: { code: '403', body: { code: 'POLICY_DENIED', error: /lenient requires admin role/ } },
-      see: async (fleet) =>
-        fleet.nats(
-          'tool.call',
-          { name: 'execute_python', arguments: { code: '1', strictness: 'lenient' } },
-          { key: await fleet.key('plain') },
-        ),
-      needs: 'nats',
     },
     {
       name: 'time limits by strictness',
-      reliance: '30 s lenient, 10 s standard, 5 s strict, at most 60 s',
-      expected: { lenient: 30_000, standard: 10_000, strict: 5_000, own: 20_000, tooLong: 400 },
+      reliance: '10 s standard, also as lenient, 5 s strict, at most 60 s',
+      expected: { lenient: 10_000, standard: 10_000, strict: 5_000, own: 20_000, tooLong: 400 },
       async see(fleet) {
         const plan = async (args) => {
           const call = { name: 'execute_python', arguments: { code: '1', ...args }, dry_run: true };
@@ -240,22 +189,16 @@ export default {
     },
     {
       name: 'files',
-      reliance: 'given files are readable below /data and cannot be written',
-      expected: { read: 'a,b', write: 'refused' },
+      reliance: 'given files are in the working directory, and changes of them last for one run',
+      expected: { read: 'a,b', written: 'a,b!', next: 'a,b' },
       async see(fleet) {
-        const files = { 'a.csv': 'a,b' };
-        const { body } = await fleet.python('result = files["a.csv"]', { files });
-        const written = await fleet.nats('tool.call', {
-          name: 'execute_python',
-          arguments: {
-            code: 'try:\n  open("/data/a.csv", "w")\n  result = "written"\nexcept OSError:\n  result = "refused"',
-            strictness: 'lenient',
-            files,
-          },
-        });
-        return { read: body.output.value, write: written.body.output.value };
+        const value = async (code) => (await fleet.python(code, { files: { 'a.csv': 'a,b' } })).body.output?.value;
+        return {
+          read: await value('open("/data/a.csv").read()'),
+          written: await value('open("a.csv", "a").write("!")\nopen("a.csv").read()'),
+          next: await value(`open("a.csv").read() # ${fleet.fresh()}`),
+        };
       },
-      needs: 'nats',
     },
   ],
 };

@@ -37,7 +37,10 @@ describe('a call without strictness runs with the default of the fleet', () => {
   it.each<[string, () => Promise<{ body: unknown }>]>([
     ['HTTP', () => fleet.call('execute_python', { code: CODE })],
     ['HTTP with null', () => fleet.call('execute_python', { code: CODE, strictness: null })],
-    ['Shannon’s path', () => fleet.ask({ path: '/tools/execute', body: { tool_name: 'execute_python', parameters: { code: CODE } } })],
+    [
+      'Shannon’s path',
+      () => fleet.ask({ path: '/tools/execute', body: { tool_name: 'execute_python', parameters: { code: CODE } } }),
+    ],
   ])('over %s', async (_entryPoint, send) => {
     expect((await send()).body).toMatchObject(REFUSED);
   });

@@ -118,7 +118,8 @@ export default {
       reliance: 'lists are lifted, the sandbox stays: no files outside, no network',
       expected: { cwd: '/data', outside: 'refused', network: 'refused' },
       async see(fleet) {
-        const attempt = (statement) => `try:\n  ${statement}\n  result = "done"\nexcept Exception:\n  result = "refused"`;
+        const attempt = (statement) =>
+          `try:\n  ${statement}\n  result = "done"\nexcept Exception:\n  result = "refused"`;
         const value = async (code) => (await fleet.python(code)).body.output?.value;
         return {
           cwd: await value('import os\nresult = os.getcwd()'),

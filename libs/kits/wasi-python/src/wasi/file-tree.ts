@@ -94,7 +94,7 @@ export function* filesBelow(directory: Directory, prefix = ''): Generator<[path:
 }
 
 /** An entry of a directory that a path names; `node` is undefined if there is none of that name. */
-export interface Entry {
+export interface FolderEntry {
   parent: Directory;
   name: string;
   node: TreeNode | undefined;
@@ -118,7 +118,7 @@ export class RunFiles {
   }
 
   /** Adds an empty file or a directory. */
-  add({ parent, name }: Entry, node: FileNode | Directory): number {
+  add({ parent, name }: FolderEntry, node: FileNode | Directory): number {
     if (name.length > MAX_NAME) return ERRNO.NAMETOOLONG;
     if (!this.tryCharge(ENTRY_BYTES)) return ERRNO.NOSPC;
     parent.set(name, node);
@@ -126,7 +126,7 @@ export class RunFiles {
   }
 
   /** Removes a file, or an empty directory. */
-  remove({ parent, name, node }: Entry, kind: 'file' | 'directory'): number {
+  remove({ parent, name, node }: FolderEntry, kind: 'file' | 'directory'): number {
     if (node === undefined) return ERRNO.NOENT;
     if (kind === 'directory' && !(node instanceof Map)) return ERRNO.NOTDIR;
     if (kind === 'file' && node instanceof Map) return ERRNO.ISDIR;
@@ -141,7 +141,7 @@ export class RunFiles {
   }
 
   /** Moves an entry to a path of the run, and replaces a file or an empty directory that has this path. */
-  rename(from: Entry, to: Entry): number {
+  rename(from: FolderEntry, to: FolderEntry): number {
     if (from.node === undefined) return ERRNO.NOENT;
     if (from.node === to.node) return ERRNO.SUCCESS;
     if (to.name.length > MAX_NAME) return ERRNO.NAMETOOLONG;

@@ -6,7 +6,7 @@ import {
   toFile,
   TOOLS_DEVICE,
   type Directory,
-  type Entry,
+  type FolderEntry,
   type FileNode,
   type TreeNode,
 } from './file-tree.js';
@@ -100,15 +100,15 @@ export class DescriptorTable {
    * The entry that a path names, below a directory; the last part may be missing there. Or an errno. `..` cannot leave the preopen, and
    * there are no links.
    */
-  locate(fd: number, path: string): Entry | number {
+  locate(fd: number, path: string): FolderEntry | number {
     const start = this.directory(fd);
     if (!start) return ERRNO.BADF;
     if (path.length > MAX_PATH) return ERRNO.NAMETOOLONG;
     const parents: Directory[] = [];
-    let entry: Entry = { parent: start, name: '.', node: start };
+    let entry: FolderEntry = { parent: start, name: '.', node: start };
     for (const part of path.split('/')) {
       if (part === '' || part === '.') continue;
-      const { node }: Entry = entry;
+      const { node }: FolderEntry = entry;
       if (node === undefined) return ERRNO.NOENT;
       if (part === '..') {
         const up = parents.pop();
@@ -287,7 +287,7 @@ export class GuestFiles {
     return this.written.resize(file, size);
   }
 
-  private add(entry: Entry, node: FileNode | Directory): number {
+  private add(entry: FolderEntry, node: FileNode | Directory): number {
     const errno = this.written.add(entry, node);
     if (errno === ERRNO.SUCCESS) this.touch(entry.parent, node);
     return errno;
@@ -311,7 +311,7 @@ export class GuestFiles {
   }
 
   /** Changes an entry of the folders of the run. */
-  private change(fd: number, path: number, length: number, act: (entry: Entry) => number): number {
+  private change(fd: number, path: number, length: number, act: (entry: FolderEntry) => number): number {
     const entry = this.locate(fd, path, length);
     if (typeof entry === 'number') return entry;
     if (!this.isWritable(fd)) return ERRNO.ROFS;
@@ -458,7 +458,7 @@ export class GuestFiles {
     return this.fds.resolve(fd, this.guest.text(path, length));
   }
 
-  private locate(fd: number, path: number, length: number): Entry | number {
+  private locate(fd: number, path: number, length: number): FolderEntry | number {
     return this.fds.locate(fd, this.guest.text(path, length));
   }
 }

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FileNode } from './file-tree.js';
 import { libraryTree, loadInterpreter, namedInterpreter } from './interpreter.js';
 
 let folder: string;
@@ -39,7 +40,8 @@ describe('libraryTree', () => {
     const library = at('usr', 'local', 'lib') as Map<string, Map<string, unknown>>;
     expect([...library.keys()]).toEqual(['python3.11']);
     expect([...library.get('python3.11')!.keys()].toSorted()).toEqual(['json', 'os.py']);
-    expect(Buffer.from(library.get('python3.11')!.get('os.py') as Uint8Array).toString()).toBe('import sys');
+    const { bytes } = library.get('python3.11')!.get('os.py') as FileNode;
+    expect(Buffer.from(bytes).toString()).toBe('import sys');
     expect(at('usr', 'local', 'lib', 'python3.11', 'json', '__pycache__')).toHaveProperty('size', 1);
   });
 

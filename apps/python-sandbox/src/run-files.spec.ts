@@ -35,6 +35,6 @@ it.each<[string, Json]>([
   ['records without members', [{}, {}]],
   ['long cells', [{ a: 'x'.repeat(201) }, { a: '' }]],
   ['many columns', [Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`c${i}`, i])), {}]],
-])('%s are no table', (_what, value) => {
+])('not a table: %s', (_what, value) => {
   expect(recordTable(value)).toBeUndefined();
 });

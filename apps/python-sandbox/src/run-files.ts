@@ -39,7 +39,7 @@ function typeOf(name: string): string {
   return TYPES[/\.([^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? ''] ?? 'application/octet-stream';
 }
 
-/** What `output.files` says of a file. */
+/** The entry of a file in `output.files`. */
 export function fileFacts({ name, bytes }: RunFile): JsonObject {
   return { name, content_type: typeOf(name), bytes: bytes.length };
 }

@@ -1,4 +1,4 @@
-/** What a program may import and name: everything that the sandbox has, or pure computation only. */
+/** A program may import and name everything that the sandbox has, or pure computation only. */
 export type Strictness = 'standard' | 'strict';
 
 const words = (text: string): string[] => text.trim().split(/\s+/);
@@ -19,7 +19,7 @@ export const STRICT = {
     dir hasattr getattr setattr delattr type isinstance issubclass`),
 };
 
-/** Imported into the snapshot, so that runs do not pay for the import. Each costs memory in every thread, so the list has what most programs use. */
+/** Imported into the snapshot, so that runs do not pay for the import. Each costs memory in every thread, so the list has the modules of most programs. */
 export const PRELOADED_MODULES: readonly string[] = words(`
   json csv re typing collections itertools functools operator heapq bisect array copy pprint enum math cmath statistics
   random fractions decimal numbers datetime time calendar string textwrap unicodedata difflib base64 binascii quopri

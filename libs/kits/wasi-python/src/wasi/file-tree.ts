@@ -101,8 +101,8 @@ export interface FolderEntry {
 }
 
 /**
- * Changes the folders of one run. All bytes are in memory and charged to the run with `charge`, which returns false for more than the run
- * may have, and takes negative numbers back. Methods return an errno.
+ * Changes the folders of one run. All bytes are in memory and charged to the run with `charge`. It returns false beyond
+ * the limit, and takes negative numbers back. Methods return an errno.
  */
 export class RunFiles {
   constructor(private readonly charge: (bytes: number) => boolean) {}
@@ -169,7 +169,7 @@ export class RunFiles {
     return ERRNO.SUCCESS;
   }
 
-  /** Writes at a position, which may be beyond the end. */
+  /** Writes at a position, also beyond the end. */
   write(file: FileNode, at: number, bytes: Uint8Array): number {
     if (!this.makeRoom(file, at + bytes.length)) return ERRNO.NOSPC;
     file.isWritten = true;
@@ -214,7 +214,7 @@ export class RunFiles {
     return true;
   }
 
-  /** Charges what a file has after it became smaller. */
+  /** Corrects the charge of a file that became smaller. */
   private recharge(file: FileNode): void {
     const charged = (file.blocks ?? []).reduce((sum, { length }) => sum + length, 0);
     this.charge(charged - (file.charged ?? 0));

@@ -136,7 +136,7 @@ const DIRENT_BYTES = 24;
 /** Two changes of a directory get times that a float of seconds tells apart. */
 const LEAST_STEP_NS = 1_000n;
 
-/** What the files of a run need from its host. */
+/** The host of the files of a run. */
 interface FileHost {
   /** Nanoseconds since the epoch. */
   now: () => bigint;
@@ -273,7 +273,7 @@ export class GuestFiles {
     return this.guest.putU32(written, total);
   }
 
-  /** `fd_filestat_set_size`, and with `isLeast` `fd_allocate`, which never shrinks a file. */
+  /** `fd_filestat_set_size`; with `isLeast`, `fd_allocate`: it never shrinks a file. */
   setSize(fd: number, size: bigint, isLeast = false): number {
     const found = this.fds.get(fd);
     if (found?.kind !== 'file') return ERRNO.BADF;

@@ -38,7 +38,7 @@ interface Interpreter {
 
 /** Where CPython looks for time zones first. */
 const ZONES_FOLDER = '/usr/share/zoneinfo';
-/** SHA-256 of the wheel of PyPI with the time zones of IANA, which is pure data. */
+/** SHA-256 of the wheel of PyPI with the time zones of IANA: pure data. */
 const ZONES_DIGEST = 'c2169a8b0a7a5e9674da5a135ccdfb2b3e671b333ed9fed17b41f73c34476e81';
 
 /** The time zones in their compiled form (RFC 9636), by name. @throws Error if the file is not the pinned one */

@@ -51,7 +51,7 @@ export class Guest {
   private isPrepared = false;
   private maxPages: number;
   private folder: Directory = new Map();
-  /** Bytes of the files of this run, which count to its memory. */
+  /** Bytes of the files of this run; they count to its memory. */
   private fileBytes = 0;
 
   constructor(

@@ -1,5 +1,5 @@
 /**
- * Reads wheels, which are zip archives (PEP 427), into trees of a guest. Their content is in one shared memory, so that threads do not
+ * Reads wheels (zip archives, PEP 427) into trees of a guest. Their content is in one shared memory, so that threads do not
  * copy it.
  */
 import { inflateRawSync } from 'node:zlib';
@@ -46,7 +46,7 @@ function entriesOf(zip: Buffer): ZipEntry[] {
 
 /**
  * The tree of a wheel, or of the folder `below` in it (such as `tzdata/zoneinfo/`), without its root.
- * @throws Error that says what is wrong with the file
+ * @throws Error that names the fault of the file
  */
 export function wheelTree(wheel: Buffer, below = ''): Directory {
   const entries = entriesOf(wheel).filter(({ path }) => path.startsWith(below));

@@ -26,6 +26,7 @@ const LAYERS: Record<string, number> = {
   policy: 2,
   journal: 2,
   engine: 3,
+  oauth: 3,
   'fleet-file': 3,
   'builtin-tools': 3,
   transport: 3,

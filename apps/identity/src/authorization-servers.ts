@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Clock } from '@toolfleet/resilience';
+import { discoverServer, TokenClient, type ServerMetadata } from '@toolfleet/oauth';
 import { LRUCache } from 'lru-cache';
 import * as oauth from 'oauth4webapi';
 
@@ -21,14 +22,6 @@ interface ServersDeps {
   clock: Clock;
 }
 
-/** How requests to the token endpoint of a source are made. */
-export interface ServerAccess {
-  as: oauth.AuthorizationServer;
-  client: oauth.Client;
-  authenticate: oauth.ClientAuth;
-  options: { [oauth.customFetch]: typeof fetch; [oauth.allowInsecureRequests]: true };
-}
-
 /** The part of `auth.user` that names an authorization server and a client of it. */
 type ServerSettings = Pick<
   UserAuth,
@@ -41,7 +34,7 @@ const MAX_KNOWN = 1_000;
 
 /** The authorization servers of sources, with their metadata, and the fleet as their client. */
 export class AuthorizationServers {
-  readonly #known = new LRUCache<string, { until: Milliseconds; found: Promise<oauth.AuthorizationServer> }>({
+  readonly #known = new LRUCache<string, { until: Milliseconds; found: Promise<ServerMetadata> }>({
     max: MAX_KNOWN,
   });
 
@@ -51,7 +44,7 @@ export class AuthorizationServers {
    * The server and client of a source. Without `client_id` and URLs, and with no other issuer, they come from `sign_in`.
    * @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR
    */
-  async of(source: string, settings: ServerSettings): Promise<ServerAccess> {
+  async of(source: string, settings: ServerSettings): Promise<TokenClient> {
     const { issuer, authorization_url, token_url, client_id, client_secret } = this.#opened(source, settings);
     const { signIn } = this.deps;
     const isSignIn = issuer === undefined || issuer === signIn?.issuer;
@@ -59,11 +52,8 @@ export class AuthorizationServers {
     if (isSignIn && [authorization_url, token_url, client_id].every((value) => value === undefined))
       return this.#ofSignIn(source);
     if (client_id === undefined) throw notConfigured(source, 'has no auth.user.client_id');
-    const as = await this.#metadata(source, issuer, {
-      ...(authorization_url !== undefined && { authorization_endpoint: authorization_url }),
-      ...(token_url !== undefined && { token_endpoint: token_url }),
-    });
-    return access(as, client_id, client_secret, this.deps.fetch);
+    const as = await this.#metadata(source, issuer, authorization_url, token_url);
+    return new TokenClient(as, { id: client_id, secret: client_secret }, this.deps.fetch);
   }
 
   /**
@@ -109,7 +99,7 @@ export class AuthorizationServers {
     );
   }
 
-  async #ofSignIn(source: string): Promise<ServerAccess> {
+  async #ofSignIn(source: string): Promise<TokenClient> {
     const { signIn } = this.deps;
     if (!signIn) throw notConfigured(source, 'needs auth.user.issuer and client_id, or the section sign_in');
     // Administrators of a tenant register such sources, and could have tokens for other services sent to their own server.
@@ -119,27 +109,32 @@ export class AuthorizationServers {
         'belongs to a tenant, so it needs a client in auth.user: client_id with issuer or token_url',
       );
     const as = await this.#discovered(signIn.issuer, signIn.fetch);
-    return access(as, signIn.clientId, signIn.secret(), signIn.fetch);
+    return new TokenClient(as, { id: signIn.clientId, secret: signIn.secret() }, signIn.fetch);
   }
 
   /** Configured endpoints, else from the metadata of the issuer (RFC 8414, then OpenID Connect Discovery). */
   async #metadata(
     source: string,
     issuer: string | undefined,
-    given: { authorization_endpoint?: string; token_endpoint?: string },
-  ): Promise<oauth.AuthorizationServer> {
-    const { authorization_endpoint: authorize, token_endpoint: token } = given;
+    authorize: string | undefined,
+    token: string | undefined,
+  ): Promise<ServerMetadata> {
     if (token !== undefined && (authorize !== undefined || issuer === undefined))
-      return { issuer: issuer ?? new URL(token).origin, ...given };
+      return { issuer: issuer ?? new URL(token).origin, authorization_endpoint: authorize, token_endpoint: token };
     if (issuer === undefined) throw notConfigured(source, 'needs auth.user.issuer, or authorization_url and token_url');
-    return { ...(await this.#discovered(issuer, this.deps.fetch)), ...given };
+    const found = await this.#discovered(issuer, this.deps.fetch);
+    return {
+      ...found,
+      authorization_endpoint: authorize ?? found.authorization_endpoint,
+      token_endpoint: token ?? found.token_endpoint,
+    };
   }
 
-  #discovered(issuer: string, request: typeof fetch): Promise<oauth.AuthorizationServer> {
+  #discovered(issuer: string, request: typeof fetch): Promise<ServerMetadata> {
     const now = this.deps.clock.monotonic();
     const known = this.#known.get(issuer);
     if (known && now < known.until) return known.found;
-    const found = readMetadata(issuer, request);
+    const found = discoverServer(issuer, request).then((metadata) => metadata ?? unreadable(issuer));
     this.#known.set(issuer, { found, until: now + METADATA_MS });
     found.catch(() => this.#known.delete(issuer));
     return found;
@@ -148,7 +143,11 @@ export class AuthorizationServers {
   async #resource(source: string, resource: string): Promise<oauth.ResourceServer> {
     try {
       const url = new URL(resource);
-      const response = await oauth.resourceDiscoveryRequest(url, optionsOf(this.deps.fetch));
+      const response = await oauth.resourceDiscoveryRequest(url, {
+        [oauth.customFetch]: this.deps.fetch,
+        // The egress guard decides which addresses may be reached without TLS.
+        [oauth.allowInsecureRequests]: true,
+      });
       return await oauth.processResourceDiscoveryResponse(url, response);
     } catch (error) {
       if (isToolError(error) && error.code !== 'NETWORK_ERROR') throw error;
@@ -158,36 +157,9 @@ export class AuthorizationServers {
   }
 }
 
-async function readMetadata(issuer: string, request: typeof fetch): Promise<oauth.AuthorizationServer> {
-  const expected = new URL(issuer);
-  let cause: unknown;
-  for (const algorithm of ['oauth2', 'oidc'] as const) {
-    try {
-      const response = await oauth.discoveryRequest(expected, { algorithm, ...optionsOf(request) });
-      return await oauth.processDiscoveryResponse(expected, response);
-    } catch (error) {
-      if (isToolError(error) && error.code !== 'NETWORK_ERROR') throw error;
-      cause = error;
-    }
-  }
-  throw new ToolError('NETWORK_ERROR', { message: `The metadata of ${issuer} cannot be read`, cause });
-}
-
-/** The egress guard decides which addresses may be reached without TLS. */
-const optionsOf = (request: typeof fetch) =>
-  ({ [oauth.customFetch]: request, [oauth.allowInsecureRequests]: true }) as const;
-
-function access(
-  as: oauth.AuthorizationServer,
-  clientId: string,
-  secret: string | undefined,
-  request: typeof fetch,
-): ServerAccess {
-  const methods = as.token_endpoint_auth_methods_supported;
-  const inBody = methods !== undefined && !methods.includes('client_secret_basic');
-  const authenticate =
-    secret === undefined ? oauth.None() : inBody ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret);
-  return { as, client: { client_id: clientId }, authenticate, options: optionsOf(request) };
+/** @throws ToolError NETWORK_ERROR */
+function unreadable(issuer: string): never {
+  throw new ToolError('NETWORK_ERROR', { message: `The metadata of ${issuer} cannot be read` });
 }
 
 export const notConfigured = (source: string, what: string): ToolError =>

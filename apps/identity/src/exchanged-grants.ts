@@ -1,13 +1,13 @@
 import { isToolError, type EpochMs } from '@toolfleet/contracts';
 import type { GrantFind, GrantFindReply } from '@toolfleet/contracts/identity';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import { TokenFailure, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantRefresh } from './grant-refresh.js';
 import type { GrantOwner, GrantStore, OpenGrant } from './grant-store.js';
 import type { SessionStore } from './session-store.js';
 import type { SignInTokens } from './sign-in-tokens.js';
 import type { SubjectToken, TokenExchange } from './token-exchange.js';
-import { RefreshRefused, type Tokens } from './token-response.js';
 
 /** A refused exchange is tried again after this time, or after the next sign-in. */
 const AGAIN_MS = 30_000;
@@ -53,7 +53,7 @@ export class ExchangedGrants {
     return { grant_id: await store.begin(owner, auth, { secrets: subject ?? {}, expiresAt: now }, now) };
   }
 
-  /** New tokens for a grant. @throws RefreshRefused when its user has to sign in again; ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR */
+  /** New tokens for a grant. @throws TokenFailure of kind `grant` when its user has to sign in again; ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR */
   async renew({ auth, source, secrets, ...grant }: OpenGrant, refresh: GrantRefresh): Promise<Tokens> {
     const { subject_token: value, subject_until: until = 0 } = secrets;
     const isPresented =
@@ -90,16 +90,17 @@ export class ExchangedGrants {
     const { tenant_id, user_id } = owner;
     const kept = await signIns.find(owner);
     const isSignedIn = (await sessions.list({ tenant_id, user_id }, clock.now())).length > 0;
-    if (!kept || !isSignedIn) throw new RefreshRefused('your sign-in has ended; sign in again');
-    if (kept.reason !== undefined) throw new RefreshRefused(kept.reason);
+    if (!kept || !isSignedIn) throw new TokenFailure('grant', 'your sign-in has ended; sign in again');
+    if (kept.reason !== undefined) throw new TokenFailure('grant', kept.reason);
     const endsAt = kept.expires_at ?? 0;
     const isEnding = endsAt < clock.now() + LEAST_LIFE_MS;
     if (isEnding && kept.secrets.refresh_token === undefined)
-      throw new RefreshRefused('your sign-in has expired; sign in again');
+      throw new TokenFailure('grant', 'your sign-in has expired; sign in again');
     const { secrets } = isEnding ? await refresh.refresh(kept, endsAt).catch(asSignIn) : kept;
     const type = auth.mode === 'id_jag' ? 'id_token' : 'access_token';
     const value = secrets[type];
-    if (value === undefined) throw new RefreshRefused(`the provider of your sign-in gave no ${type}; sign in again`);
+    if (value === undefined)
+      throw new TokenFailure('grant', `the provider of your sign-in gave no ${type}; sign in again`);
     return { value, type };
   }
 }
@@ -107,6 +108,6 @@ export class ExchangedGrants {
 /** A refresh of a sign-in that the provider refuses. @throws */
 function asSignIn(error: unknown): never {
   if (isToolError(error) && error.code === 'AUTHORIZATION_REQUIRED')
-    throw new RefreshRefused('your sign-in has expired; sign in again', { cause: error });
+    throw new TokenFailure('grant', 'your sign-in has expired; sign in again', { cause: error });
   throw error;
 }

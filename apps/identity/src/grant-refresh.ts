@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { usesSignIn, type UserAuthMode } from '@toolfleet/contracts/user-auth';
+import { DEFAULT_LIFE_S, TokenFailure, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantStore, OpenGrant } from './grant-store.js';
-import { DEFAULT_LIFE_S, RefreshRefused, RefreshUncertain, type Tokens } from './token-response.js';
 
 /** Longer than a token request may take, so that a holder without its right no longer waits for its answer. */
 const LEASE_MS: Milliseconds = 20_000;
@@ -13,7 +13,7 @@ const LOST = 'the outcome of the last refresh is unknown';
 
 interface RefreshDeps {
   store: GrantStore;
-  /** Requests new tokens for a grant. @throws RefreshRefused, RefreshUncertain, ToolError */
+  /** Requests new tokens for a grant. @throws TokenFailure, ToolError */
   renew(grant: OpenGrant): Promise<Tokens>;
   /** Takes the tokens of a grant that was deleted meanwhile. */
   abandon?(grant: OpenGrant): void;
@@ -96,16 +96,17 @@ export class GrantRefresh {
       }
       return current;
     } catch (error) {
-      if (error instanceof RefreshRefused) {
+      const failure = error instanceof TokenFailure ? error : undefined;
+      if (failure?.kind === 'grant') {
         const reason =
-          grant.auth.mode === 'connect' ? `the authorization was refused (${error.message})` : error.message;
+          grant.auth.mode === 'connect' ? `the authorization was refused (${failure.reason})` : failure.reason;
         await store.refuse(grant, holder, reason, clock.now());
         const current = await store.open(grant.grant_id);
         if (current && current.generation !== grant.generation) return current;
         throw required(grant, reason);
       }
       // The right stays taken while the outcome is unknown.
-      if (error instanceof RefreshUncertain) throw unavailable(grant, error);
+      if (failure?.kind === 'lost') throw unavailable(grant, error);
       await store.giveBack(grant, holder);
       throw error;
     }
@@ -122,7 +123,7 @@ export class GrantRefresh {
       try {
         return await store.commitRefresh(grant, holder, outcome);
       } catch (error) {
-        if (clock.now() > until) throw new RefreshUncertain('the tokens could not be stored', { cause: error });
+        if (clock.now() > until) throw new TokenFailure('lost', 'the tokens could not be stored', { cause: error });
         await new Promise<void>((resolve) => void clock.after(LOOK_MS * 4, resolve));
       }
     }

@@ -13,13 +13,13 @@ import type {
 } from '@toolfleet/contracts/identity';
 import { usesSignIn } from '@toolfleet/contracts/user-auth';
 import { openGrantToken, type SignedTokens } from '@toolfleet/access/signed-tokens';
+import { DEFAULT_LIFE_S } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { AttemptStore } from './attempt-store.js';
 import { required, type GrantRefresh } from './grant-refresh.js';
 import type { GrantStore, OpenGrant } from './grant-store.js';
 import type { ExchangedGrants } from './exchanged-grants.js';
 import type { OAuthClient } from './oauth-client.js';
-import { DEFAULT_LIFE_S } from './token-response.js';
 import type { UpstreamRevocation } from './upstream-revocation.js';
 
 /** Longest time for which an executor keeps a credential, so that it forgets a revoked one also when it misses the announcement. */

@@ -1,9 +1,9 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import { addressFault } from '@toolfleet/contracts/person-address';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import { TokenFailure, type Tokens } from '@toolfleet/oauth';
 import * as oauth from 'oauth4webapi';
 import { notConfigured, type AuthorizationServers } from './authorization-servers.js';
-import { reasonOf, tokenFailure, toTokens, type Tokens } from './token-response.js';
 
 /** Parameters with which a user is sent to the authorization server. The verifier stays here until the code comes back. */
 interface Authorization {
@@ -21,10 +21,10 @@ export class OAuthClient {
   /** @throws ToolError AUTH_NOT_CONFIGURED, NETWORK_ERROR */
   async begin(source: string, settings: UserAuth, redirectUri: string): Promise<Authorization> {
     const auth = await this.servers.discover(source, settings);
-    const { as, client } = await this.servers.of(source, auth);
-    const fault = addressFault(as.authorization_endpoint ?? '');
+    const { server, client } = await this.servers.of(source, auth);
+    const fault = addressFault(server.authorization_endpoint ?? '');
     if (fault !== undefined) throw notConfigured(source, `has an authorization endpoint that is refused: ${fault}`);
-    const endpoint = new URL(as.authorization_endpoint!);
+    const endpoint = new URL(server.authorization_endpoint!);
     const [state, verifier] = [oauth.generateRandomState(), oauth.generateRandomCodeVerifier()];
     const parameters = {
       response_type: 'code',
@@ -49,51 +49,25 @@ export class OAuthClient {
     redirect: URLSearchParams,
     { state, verifier, redirectUri }: { state: string; verifier: string; redirectUri: string },
   ): Promise<Tokens> {
-    const { as, client, authenticate, options } = await this.servers.of(source, auth);
+    const client = await this.servers.of(source, auth);
     try {
-      const parameters = oauth.validateAuthResponse(as, client, redirect, state);
-      const response = await oauth.authorizationCodeGrantRequest(
-        as,
-        client,
-        authenticate,
-        parameters,
-        redirectUri,
-        verifier,
-        {
-          ...options,
-          ...(auth.resource !== undefined && { additionalParameters: { resource: auth.resource } }),
-        },
-      );
-      return toTokens(await oauth.processAuthorizationCodeResponse(as, client, response));
+      return await client.redeem(redirect, { state, verifier, redirectUri, resource: auth.resource });
     } catch (error) {
-      if (isToolError(error)) throw error;
-      const message = `${source} did not authorize the connection: ${reasonOf(error)}; connect again`;
+      if (!(error instanceof TokenFailure)) throw error;
+      if (isToolError(error.cause)) throw error.cause;
+      const message = `${source} did not authorize the connection: ${error.reason}; connect again`;
       throw new ToolError('REQUEST_INVALID', { message, cause: error });
     }
   }
 
-  /**
-   * Ends a refresh token and its access tokens (RFC 7009).
-   * @returns false when the metadata of the server name no endpoint for it
-   * @throws Error when the server refuses or cannot be reached
-   */
+  /** Ends a refresh token and its access tokens. @see TokenClient.revoke */
   async revoke(source: string, auth: UserAuth, refreshToken: string): Promise<boolean> {
-    const { as, client, authenticate, options } = await this.servers.of(source, auth);
-    if (as.revocation_endpoint === undefined) return false;
-    const hint = { additionalParameters: { token_type_hint: 'refresh_token' } };
-    const response = await oauth.revocationRequest(as, client, authenticate, refreshToken, { ...options, ...hint });
-    await oauth.processRevocationResponse(response);
-    return true;
+    return (await this.servers.of(source, auth)).revoke(refreshToken);
   }
 
-  /** @throws RefreshRefused, RefreshUncertain, ToolError */
+  /** @throws TokenFailure, ToolError */
   async refresh(source: string, auth: UserAuth, refreshToken: string): Promise<Tokens> {
-    const { as, client, authenticate, options } = await this.servers.of(source, auth);
-    try {
-      const response = await oauth.refreshTokenGrantRequest(as, client, authenticate, refreshToken, options);
-      return toTokens(await oauth.processRefreshTokenResponse(as, client, response));
-    } catch (error) {
-      throw tokenFailure(source, error);
-    }
+    const client = await this.servers.of(source, auth);
+    return client.request({ grant_type: 'refresh_token', refresh_token: refreshToken });
   }
 }

@@ -1,12 +1,12 @@
 import { isToolError, ToolError, type EpochMs } from '@toolfleet/contracts';
 import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
+import { DEFAULT_LIFE_S, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantRefresh } from './grant-refresh.js';
 import { SIGN_IN, type GrantOwner, type GrantStore, type OpenGrant } from './grant-store.js';
 import type { Answer, CompanyProvider } from './sign-in/company-provider.js';
 import type { SignedInUser } from './sign-in/user-of-claims.js';
-import { DEFAULT_LIFE_S, type Tokens } from './token-response.js';
 
 /**
  * A second use of a refresh token ends at worst a connection that the lost answer has ended already, so one with an unknown outcome is sent

@@ -41,6 +41,12 @@ export interface AttemptLimits {
   begin: () => Promise<void>;
 }
 
+/** A credential that can be renewed: the token, and the generation of a user's. */
+interface SentCredential {
+  token?: string | undefined;
+  generation?: number | undefined;
+}
+
 /** A call that is ready to be sent, except for its credentials. */
 interface PreparedCall {
   message: OperationMessage;
@@ -87,10 +93,10 @@ export async function callOperation(
 ): Promise<ExecResponse> {
   const endsAt = deps.clock.monotonic() + limits.remainingMs;
   try {
-    const { reply, usedToken, generation } = await sendOnce(call, deps, limits, endsAt, {});
-    if (!usedToken || reply.failure?.facts?.status !== 401) return reply;
+    const { reply, ...sent } = await sendOnce(call, deps, limits, endsAt, {});
+    if (sent.token === undefined || reply.failure?.facts?.status !== 401) return reply;
     // The upstream refused before the operation ran, so a second request with a fresh token repeats no effect.
-    return (await sendOnce(call, deps, limits, endsAt, { freshToken: true, refused: generation })).reply;
+    return (await sendOnce(call, deps, limits, endsAt, sent)).reply;
   } catch (error) {
     if (!isToolError(error) || CATALOGUE[error.code].origin === 'request') throw error;
     return failedResponse(error);
@@ -102,22 +108,22 @@ async function sendOnce(
   deps: OperationDeps,
   limits: AttemptLimits,
   endsAt: number,
-  again: { freshToken?: boolean; refused?: number | undefined },
-): Promise<{ reply: ExecResponse; usedToken: boolean; generation: number | undefined }> {
+  refused: SentCredential,
+): Promise<SentCredential & { reply: ExecResponse }> {
   const { message, options } = call;
   const request: OutgoingRequest = { ...call.request, headers: { ...call.request.headers } };
   deps.onRequest?.(request, message.tool);
   const { auth } = message.binding;
   const grant = auth && deps.users?.note(message.context);
-  const credential = grant === undefined ? undefined : await deps.users?.get(grant, limits.signal, again.refused);
-  const { usedToken } = await deps.credentials.apply(request, {
+  const credential = grant === undefined ? undefined : await deps.users?.get(grant, limits.signal, refused.generation);
+  const { token } = await deps.credentials.apply(request, {
     collection: message.binding.collection,
     baseUrl: message.binding.baseUrl,
     options,
     security: planFrom(message.binding.plan).security,
     body: call.body,
     signal: limits.signal,
-    freshToken: again.freshToken,
+    refused: refused.token,
     user: auth && credential && { ...credential, header: auth.user.header },
   });
   await limits.begin();
@@ -132,7 +138,7 @@ async function sendOnce(
       ? (hook(adapter, () => adapter.transformResponse?.(output, message.binding.operationId)) ?? null)
       : output;
   const reply = await readResponse(response, request.method, maxBytes, deps.clock.now(), transform);
-  return { reply: deps.users?.redact(grant, reply) ?? reply, usedToken, generation: credential?.generation };
+  return { reply: deps.users?.redact(grant, reply) ?? reply, token, generation: credential?.generation };
 }
 
 function hook<T>(adapter: VendorAdapter | undefined, run: () => T): T {

@@ -17,7 +17,7 @@ export class Credentials {
     private readonly tokens: OAuthTokens,
   ) {}
 
-  /** @returns whether an OAuth token was used; a 401 is then retried once with a fresh one */
+  /** @returns the token that was sent, if it can be renewed; after a 401 it is `refused`, and the request is sent once more */
   async apply(
     request: OutgoingRequest,
     call: {
@@ -27,20 +27,20 @@ export class Credentials {
       security: SecurityScheme[][] | undefined;
       body: Json | undefined;
       signal: AbortSignal;
-      freshToken?: boolean | undefined;
+      refused?: string | undefined;
       /** The credential of the user; absent: the source's. */
       user?: (Pick<UserCredential, 'kind' | 'value'> & { header: string | undefined }) | undefined;
     },
-  ): Promise<{ usedToken: boolean }> {
+  ): Promise<{ token: string | undefined }> {
     const { registration = call.collection } = call.options;
     const open = (value: string) => this.openSecret(value, registration);
-    let usedToken = false;
+    let token: string | undefined;
     /** Headers that carry the user, and no credential of the source. */
     const ofUser = new Set<string>();
     if (call.user) {
       const credential = userCredential(call.user, call.security, call.options);
       if (credential) applyStatic(request, credential, (value) => value, true);
-      usedToken = credential !== undefined;
+      if (credential) token = call.user.value;
       ofUser.add('authorization');
       if (credential?.kind === 'api_key' && credential.place !== 'query')
         ofUser.add(credential.place === 'cookie' ? 'cookie' : credential.name.toLowerCase());
@@ -56,16 +56,15 @@ export class Credentials {
           clientSecret: open(grant.clientSecret),
           refreshToken: grant.refreshToken === undefined ? undefined : open(grant.refreshToken),
         };
-        const token = await this.tokens.get(opened, call.signal, call.freshToken ?? false);
+        token = await this.tokens.get(opened, call.signal, call.refused);
         setHeader(request, 'Authorization', `Bearer ${token}`);
-        usedToken = true;
       } else applyStatic(request, credential, open);
     }
     for (const [name, value] of Object.entries(call.options.extraHeaders)) {
       if (ofUser.has(name.toLowerCase())) continue;
       setHeader(request, name, fillTemplate(open(value), call.body));
     }
-    return { usedToken };
+    return { token };
   }
 }
 

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject, ToolError, type EpochMs } from '@toolfleet/contracts';
-import type { EgressClient } from '@toolfleet/egress';
-import { SingleFlight, type Clock } from '@toolfleet/resilience';
-import { redact, registerSecret } from '@toolfleet/telemetry';
+import { egressFetch, type EgressClient } from '@toolfleet/egress';
+import { HeldToken, TokenClient } from '@toolfleet/oauth';
+import type { Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 
 /** Parameters of a token request; values may contain `${VAR}` or be sealed. */
@@ -19,114 +18,45 @@ export interface OAuthGrant {
   clientAuth: 'header' | 'body';
 }
 
-interface Token {
-  value: string;
-  expiresAt: EpochMs;
-  /** Rotated refresh token, used instead of the configured one. */
-  refreshToken?: string;
-}
-
-/** A token is renewed this long before it expires. */
-const EARLY_MS = 60_000;
-/** Lifetime of a token without `expires_in` (only recommended by RFC 6749 section 5.1). */
-const DEFAULT_LIFETIME_SECONDS = 300;
 const MAX_RESPONSE_BYTES = 64 * 1024;
 
-/**
- * Access tokens by grant: one request at a time for each, renewed a minute before they expire. The token endpoint is reached through the
- * egress guard.
- */
+/** Access tokens by grant. The token endpoint is reached through the egress guard. */
 export class OAuthTokens {
-  private readonly tokens = new LRUCache<string, Token>({ max: 1_000 });
-  private readonly flights = new SingleFlight<Token>();
+  private readonly tokens = new LRUCache<string, HeldToken>({ max: 1_000 });
+  private readonly fetch: typeof fetch;
 
   constructor(
-    private readonly egress: EgressClient,
+    egress: EgressClient,
     private readonly clock: Clock,
-  ) {}
-
-  /** @throws ToolError AUTH_NOT_CONFIGURED when the endpoint refuses the client; egress errors otherwise */
-  async get(grant: OAuthGrant, signal: AbortSignal, fresh: boolean): Promise<string> {
-    const key = cacheKey(grant);
-    const known = this.tokens.get(key);
-    if (known && !fresh && known.expiresAt - this.clock.now() > EARLY_MS) return known.value;
-    const { value } = await this.flights.join(key, signal, async (flightSignal) => {
-      const token = await this.requestToken(grant, known?.refreshToken, flightSignal);
-      this.tokens.set(key, token);
-      return token;
-    });
-    return value.value;
+  ) {
+    this.fetch = egressFetch(egress, { maxBytes: MAX_RESPONSE_BYTES });
   }
 
-  private async requestToken(grant: OAuthGrant, rotated: string | undefined, signal: AbortSignal): Promise<Token> {
-    const refreshToken = rotated ?? grant.refreshToken;
-    const form = new URLSearchParams(
-      refreshToken === undefined
-        ? { grant_type: 'client_credentials' }
-        : { grant_type: 'refresh_token', refresh_token: refreshToken },
-    );
-    if (grant.scope !== '') form.set('scope', grant.scope);
-    if (grant.audience !== undefined) form.set('audience', grant.audience);
-    const headers: Record<string, string> = {
-      'content-type': 'application/x-www-form-urlencoded',
-      accept: 'application/json',
+  /**
+   * @param refused the token that the upstream refused
+   * @throws ToolError AUTH_NOT_CONFIGURED when the endpoint refuses the client; NETWORK_ERROR; egress errors
+   */
+  async get(grant: OAuthGrant, signal: AbortSignal, refused: string | undefined): Promise<string> {
+    const key = createHash('sha256').update(JSON.stringify(grant)).digest('base64url');
+    const held =
+      this.tokens.get(key) ??
+      new HeldToken(this.clock, (rotated, flight) => this.request(grant, rotated ?? grant.refreshToken, flight));
+    this.tokens.set(key, held);
+    if (refused !== undefined) held.forget(refused);
+    return (await held.get(signal)).access_token;
+  }
+
+  private request(grant: OAuthGrant, refreshToken: string | undefined, signal: AbortSignal) {
+    const { tokenUrl, clientId: id, clientSecret: secret, clientAuth: secretIn, scope, audience } = grant;
+    const server = { issuer: tokenUrl, token_endpoint: tokenUrl };
+    // The egress guard judges the address as it is written, before a parser has made it regular.
+    const request: typeof fetch = (_url, init) => this.fetch(tokenUrl, init);
+    const parameters = {
+      grant_type: refreshToken === undefined ? 'client_credentials' : 'refresh_token',
+      refresh_token: refreshToken,
+      scope: scope || undefined,
+      audience,
     };
-    if (grant.clientAuth === 'header' && grant.clientSecret !== '') {
-      // RFC 6749 section 2.3.1: both are form-encoded before they are joined.
-      const pair = `${encodeURIComponent(grant.clientId)}:${encodeURIComponent(grant.clientSecret)}`;
-      headers.authorization = `Basic ${Buffer.from(pair).toString('base64')}`;
-    } else {
-      form.set('client_id', grant.clientId);
-      if (grant.clientSecret !== '') form.set('client_secret', grant.clientSecret);
-    }
-    const response = await this.egress.request({
-      url: grant.tokenUrl,
-      method: 'POST',
-      headers,
-      body: form.toString(),
-      signal,
-      maxBytes: MAX_RESPONSE_BYTES,
-    });
-    return this.read(response.status, await response.body.text(), refreshToken);
+    return new TokenClient(server, { id, secret, secretIn }, request).request(parameters, signal);
   }
-
-  private read(status: number, text: string, refreshToken: string | undefined): Token {
-    const body = parse(text);
-    const value = isJsonObject(body) ? body.access_token : undefined;
-    if (status >= 500) {
-      throw new ToolError('NETWORK_ERROR', {
-        message: `The token endpoint answered HTTP ${status}`,
-        facts: { delivered: false },
-      });
-    }
-    if (status >= 400 || typeof value !== 'string' || value === '') {
-      const why = isJsonObject(body) && typeof body.error === 'string' ? ` (${redact(body.error).slice(0, 100)})` : '';
-      throw new ToolError('AUTH_NOT_CONFIGURED', {
-        message: `AUTH_NOT_CONFIGURED: the token endpoint answered HTTP ${status}${why}`,
-        details: { status },
-      });
-    }
-    registerSecret(value);
-    const fields = body as { expires_in?: unknown; refresh_token?: unknown };
-    const lifetime = Number(fields.expires_in ?? DEFAULT_LIFETIME_SECONDS);
-    const nextRefreshToken = typeof fields.refresh_token === 'string' ? fields.refresh_token : refreshToken;
-    if (nextRefreshToken !== undefined) registerSecret(nextRefreshToken);
-    return {
-      value,
-      expiresAt: this.clock.now() + (Number.isFinite(lifetime) ? lifetime : DEFAULT_LIFETIME_SECONDS) * 1_000,
-      refreshToken: nextRefreshToken,
-    };
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function cacheKey(grant: OAuthGrant): string {
-  return createHash('sha256').update(JSON.stringify(grant)).digest('base64url');
 }

@@ -9,6 +9,7 @@ import { SecretBox, secretContext, secretOpener, VariableExpander } from '@toolf
 import { startRecordingServer, type RecordingServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Credentials } from './credentials.js';
+import { ODD_ANSWERS, ODD_REFUSALS } from '../../../test/doubles/token-answers.js';
 import { OAuthTokens } from './oauth-tokens.js';
 import { OpenApiExecutor } from './openapi-executor.js';
 import { VendorAdapters } from './vendor-adapters/find-adapter.js';
@@ -347,6 +348,24 @@ describe('openapi-executor', () => {
       const targets = upstream.requests.map(({ target }) => decodeURIComponent(target));
       expect(targets).toContain('/to/${API_TOKEN}');
       expect(JSON.stringify(upstream.requests)).not.toContain('canary-token-42');
+    });
+
+    it.each(ODD_ANSWERS)('reads a token with %s', async (_what, answer) => {
+      upstream.answerWith((request, response) => {
+        const { status = 200, headers, body } = answer('token-of-the-suite');
+        if (request.target === '/token') return void response.writeHead(status, headers).end(body);
+        response.writeHead(request.headers.authorization === 'Bearer token-of-the-suite' ? 200 : 401).end();
+      });
+      const options = { auth_type: 'oauth2', auth_config: { client_id: 'c', client_secret: 's' } };
+      expect(await secured([{ flow: ['read'] }], options)).toMatchObject({ ok: true });
+    });
+
+    it.each(ODD_REFUSALS)('reads a refusal of its client %s', async (_what, { status = 200, headers, body }) => {
+      upstream.answerWith((_request, response) => void response.writeHead(status, headers).end(body));
+      const options = { auth_type: 'oauth2', auth_config: { client_id: 'c', client_secret: 's' } };
+      expect(await secured([{ flow: ['read'] }], options)).toMatchObject({
+        failure: { code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('invalid_client') as string },
+      });
     });
 
     it('fetches one OAuth token for many calls, and a fresh one after a 401', async () => {

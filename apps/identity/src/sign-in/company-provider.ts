@@ -2,10 +2,10 @@ import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { addressFault } from '@toolfleet/contracts/person-address';
 import type { egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
+import { toTokens, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import { createRemoteJWKSet, customFetch as jwksFetch, decodeJwt, jwtVerify, type JWTVerifyGetKey } from 'jose';
 import * as openid from 'openid-client';
-import { toTokens, type Tokens } from '../token-response.js';
 import type { SignInAttempt } from './sign-in-attempts.js';
 
 /** Reaches public hosts, and the origins that the operator allowed. */

@@ -1,18 +1,17 @@
 import {
   checkResourceAllowed,
-  discoverOAuthServerInfo,
+  discoverOAuthProtectedResourceMetadata,
   extractWWWAuthenticateParams,
   resourceUrlFromServerUrl,
-  type AuthorizationServerMetadata,
   type FetchLike,
 } from '@modelcontextprotocol/client';
 import { ToolError } from '@toolfleet/contracts';
+import { discoverServer, sameIssuer, type ServerMetadata } from '@toolfleet/oauth';
 import type { OAuthOptions } from './oauth-options.js';
 
 /** Where to request tokens for a server, and for what. */
 export interface AuthorizationServer {
-  url: string;
-  metadata: AuthorizationServerMetadata | undefined;
+  metadata: ServerMetadata;
   /** Resource indicator (RFC 8707). */
   resource?: string;
   scope?: string;
@@ -26,15 +25,13 @@ export interface Challenge {
 
 /** The configured token endpoint; undefined when it has to be discovered from a challenge. */
 export function readConfiguredServer(
-  oauth: OAuthOptions,
+  { tokenUrl, issuer, resource, scope }: OAuthOptions,
   expand: (value: string) => string,
 ): AuthorizationServer | undefined {
-  if (oauth.tokenUrl === undefined) return undefined;
-  const url = expand(oauth.tokenUrl);
-  const expandOptional = (value: string | undefined) => (value === undefined ? undefined : expand(value));
+  if (tokenUrl === undefined) return undefined;
   // Without an issuer, the audience of assertions is the endpoint itself (RFC 7523 section 3).
-  const metadata = { token_endpoint: url, issuer: expandOptional(oauth.issuer) } as AuthorizationServerMetadata;
-  return { url, metadata, resource: expandOptional(oauth.resource), scope: oauth.scope };
+  const metadata = { token_endpoint: expand(tokenUrl), issuer: expand(issuer ?? tokenUrl) };
+  return { metadata, resource: resource && expand(resource), scope };
 }
 
 /**
@@ -46,14 +43,16 @@ export function readConfiguredServer(
 export async function discoverAuthorizationServer(
   oauth: OAuthOptions,
   expand: (value: string) => string,
-  challenge: Challenge,
-  fetchFn: FetchLike,
+  { response, serverUrl }: Challenge,
+  fetchFn: typeof fetch,
 ): Promise<AuthorizationServer> {
-  const { resourceMetadataUrl, scope: wanted } = extractWWWAuthenticateParams(challenge.response);
-  const found = await discoverOAuthServerInfo(challenge.serverUrl, { fetchFn, resourceMetadataUrl });
-  const { authorizationServerMetadata: metadata, resourceMetadata } = found;
-  const url = String(found.authorizationServerUrl);
-  const issuer = metadata?.issuer ?? url;
+  const { resourceMetadataUrl, scope: wanted } = extractWWWAuthenticateParams(response);
+  const found = await readResource(serverUrl, resourceMetadataUrl, fetchFn);
+  // Servers of before RFC 9728 are their own authorization servers, those of before RFC 8414 have their endpoint at /token.
+  const url = found?.authorization_servers?.[0] ?? new URL('/', serverUrl).href;
+  const discovered = await discoverServer(url, fetchFn);
+  const metadata = discovered ?? { issuer: url, token_endpoint: new URL('/token', url).href };
+  const { issuer } = metadata;
   if (oauth.issuer === undefined) {
     // The MCP server chooses these names, and could name a server it controls to receive the secret.
     throw refused(`names the authorization server ${issuer}; set oauth.issuer to that if the credential belongs to it`);
@@ -61,22 +60,25 @@ export async function discoverAuthorizationServer(
   if (!sameIssuer(expand(oauth.issuer), issuer)) {
     throw refused(`names the authorization server ${issuer}, and the credential belongs to ${expand(oauth.issuer)}`);
   }
-  const announced = resourceMetadata?.resource;
-  if (
-    announced !== undefined &&
-    !checkResourceAllowed({
-      requestedResource: resourceUrlFromServerUrl(challenge.serverUrl),
-      configuredResource: announced,
-    })
-  ) {
+  const announced = found?.resource;
+  const requestedResource = resourceUrlFromServerUrl(serverUrl);
+  if (announced !== undefined && !checkResourceAllowed({ requestedResource, configuredResource: announced })) {
     throw refused(`describes itself as another resource, ${announced}`);
   }
   const resource = oauth.resource === undefined ? announced : expand(oauth.resource);
-  const scope = oauth.scope ?? wanted ?? resourceMetadata?.scopes_supported?.join(' ');
-  return { url, metadata, resource: resource || undefined, scope: scope || undefined };
+  const scope = oauth.scope ?? wanted ?? found?.scopes_supported?.join(' ');
+  return { metadata, resource: resource || undefined, scope: scope || undefined };
 }
 
-const sameIssuer = (a: string, b: string): boolean => a.replace(/\/$/, '') === b.replace(/\/$/, '');
+/** The metadata of the MCP server as a protected resource, if it has any. */
+async function readResource(serverUrl: URL, resourceMetadataUrl: URL | undefined, fetchFn: FetchLike) {
+  try {
+    return await discoverOAuthProtectedResourceMetadata(serverUrl, { resourceMetadataUrl }, fetchFn);
+  } catch (error) {
+    if (error instanceof TypeError) throw error;
+    return undefined;
+  }
+}
 
 function refused(reason: string): ToolError {
   return new ToolError('AUTH_NOT_CONFIGURED', {

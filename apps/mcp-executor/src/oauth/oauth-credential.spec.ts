@@ -6,6 +6,7 @@ import { SystemClock } from '@toolfleet/resilience';
 import { FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { POOL_LIMITS } from '../session-pool.js';
+import { ODD_ANSWERS, ODD_REFUSALS } from '../../../../test/doubles/token-answers.js';
 import { createCaller, hashToken, ProtectedServer, bearerToken, verified } from '../../spec/oauth-server.fixture.js';
 
 let server: ProtectedServer;
@@ -91,6 +92,31 @@ describe('where a token comes from', () => {
       },
     });
     expect(server.requests).toEqual([]);
+  });
+});
+
+describe('the answer of a token endpoint', () => {
+  it.each(ODD_ANSWERS)('is read with %s', async (_what, answer) => {
+    server.valid.add('token-of-the-suite');
+    server.answer = () => answer('token-of-the-suite');
+    expect(await caller({ options: { oauth: client() } }).call()).toMatchObject({ ok: true });
+    expect(server.admitted.at(-1)).toBe('Bearer token-of-the-suite');
+  });
+
+  it.each(ODD_REFUSALS)('is read as a refusal %s', async (_what, answer) => {
+    server.answer = () => answer;
+    expect(await caller({ options: { oauth: client() } }).call()).toMatchObject({
+      failure: { code: 'AUTH_NOT_CONFIGURED', details: { state: 'auth_failed', oauth_error: 'invalid_client' } },
+    });
+  });
+
+  it('is not shown where it quotes the request', async () => {
+    const error_description = 'the secret of-the-platform.first.assertion is unknown';
+    server.answer = () => ({ status: 400, body: { error: 'invalid_grant', error_description } });
+    const oauth = { assertion: 'of-the-platform.first.assertion', issuer: server.origin };
+    const { failure } = await caller({ options: { oauth } }).call();
+    expect(failure?.message).toContain('invalid_grant');
+    expect(failure?.message).not.toContain('unknown');
   });
 });
 

@@ -56,56 +56,39 @@ const TEXT_FIELDS = [
  */
 export function readOAuth(value: Json): OAuthOptions | string {
   if (!isJsonObject(value)) return 'oauth';
-  for (const [field, given] of Object.entries(value)) {
-    if (field === 'identity' || field === 'dpop') continue;
-    if (!TEXT_FIELDS.includes(field)) return `oauth.${field} is unknown`;
-    if (given !== null && typeof given !== 'string') return `oauth.${field}`;
-  }
-  const text = (field: string): string | undefined => (value[field] as string | null | undefined) || undefined;
-  const [clientId, clientSecret, privateKey] = [text('client_id'), text('client_secret'), text('private_key')];
-  const [refreshToken, assertion] = [text('refresh_token'), text('assertion')];
-  const identity = value['identity'] ?? undefined;
+  const { identity, dpop, ...rest } = value;
+  const texts = readTexts<OAuthOptions>(rest, TEXT_FIELDS, 'oauth');
+  if (typeof texts === 'string') return texts;
+  const { clientId, clientSecret, privateKey, refreshToken, assertion, signingAlgorithm = 'ES256' } = texts;
   const [grant, another] = Object.entries({ refresh_token: refreshToken, assertion, identity })
-    .filter(([, given]) => given !== undefined)
+    .filter(([, given]) => given !== undefined && given !== null)
     .map(([name]) => name);
   if (another !== undefined) return `oauth has both ${grant} and ${another}`;
   if (clientSecret && privateKey) return 'oauth has both client_secret and private_key';
   if (!clientId && grant !== 'assertion') return 'oauth.client_id';
-  const signingAlgorithm = text('signing_algorithm') ?? 'ES256';
   if (!SIGNING_ALGORITHMS.includes(signingAlgorithm)) return 'oauth.signing_algorithm';
-  const dpop = value['dpop'] ?? false;
-  if (typeof dpop !== 'boolean') return 'oauth.dpop';
-  const identityOptions = identity === undefined ? undefined : readIdentity(identity);
-  if (typeof identityOptions === 'string') return identityOptions;
-  return {
-    clientId,
-    clientSecret,
-    privateKey,
-    tokenUrl: text('token_url'),
-    issuer: text('issuer'),
-    scope: text('scope'),
-    resource: text('resource'),
-    refreshToken,
-    assertion,
-    identity: identityOptions,
-    signingAlgorithm,
-    dpop,
-  };
+  if (typeof (dpop ?? false) !== 'boolean') return 'oauth.dpop';
+  const options = { ...texts, signingAlgorithm, dpop: dpop === true };
+  if (grant !== 'identity') return options;
+  const provider = readTexts<IdentityOptions>(identity!, IDENTITY_FIELDS, 'oauth.identity');
+  if (typeof provider === 'string') return provider;
+  const { tokenUrl, clientId: id, idToken } = provider;
+  if (!tokenUrl || !id || !idToken) return `oauth.identity.${!tokenUrl ? 'token_url' : !id ? 'client_id' : 'id_token'}`;
+  return { ...options, identity: { ...provider, tokenUrl, clientId: id, idToken } };
 }
 
-function readIdentity(value: Json): IdentityOptions | string {
-  if (!isJsonObject(value)) return 'oauth.identity';
+/** The strings that are not empty, by their names in camel case, or the name of the field that is wrong. */
+function readTexts<Options>(value: Json, fields: string[], path: string): Partial<StringsOf<Options>> | string {
+  if (!isJsonObject(value)) return path;
+  const read: Record<string, string> = {};
   for (const [field, given] of Object.entries(value)) {
-    if (!IDENTITY_FIELDS.includes(field)) return `oauth.identity.${field} is unknown`;
-    if (given !== null && typeof given !== 'string') return `oauth.identity.${field}`;
+    if (!fields.includes(field)) return `${path}.${field} is unknown`;
+    if (given !== null && typeof given !== 'string') return `${path}.${field}`;
+    if (given) read[field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())] = given;
   }
-  const text = (field: string): string => (value[field] as string | null | undefined) ?? '';
-  for (const field of ['token_url', 'client_id', 'id_token']) if (text(field) === '') return `oauth.identity.${field}`;
-  const clientSecret = text('client_secret');
-  return {
-    tokenUrl: text('token_url'),
-    clientId: text('client_id'),
-    idToken: text('id_token'),
-    clientSecret: clientSecret || undefined,
-  };
+  return read as Partial<StringsOf<Options>>;
 }
+
+type StringsOf<Options> = {
+  [Name in keyof Options as Options[Name] extends string | undefined ? Name : never]: string;
+};

@@ -15,7 +15,7 @@ import { TOOL_DEFINITION } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { exportJWK, generateKeyPair, SignJWT, type JWTPayload } from 'jose';
 import { connect, headers as natsHeaders } from 'nats';
 import { z } from 'zod';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -267,6 +267,7 @@ beforeAll(async () => {
       ...['mf', 'ff', 'of'].flatMap((prefix) => listed.map((tool) => `${prefix}_${tool}`)),
     ],
     config: {
+      token_types: { [ISSUER]: ['at+jwt', 'JWT'] },
       mcp_servers: { mf: mcpEntry() },
       mcp_tools: Object.fromEntries(TOOLS.map((tool) => [`ff_${tool}`, functionEntry(tool)])),
       openapi_tools: { of: { enabled: true, ...openApiEntry('of') } },
@@ -574,16 +575,26 @@ describe('requires_auth', () => {
     'the development key': () => DEVELOPMENT_KEY,
     'the admin key of the gateway': () => ADMIN_KEY,
     'an API key': () => fleet.keys['acme']!,
-    'a JWT': () =>
-      new SignJWT({ tenant: 'acme' })
-        .setProtectedHeader({ alg: 'ES256', kid: 'k1', typ: 'at+jwt' })
-        .setIssuer(ISSUER)
-        .setAudience('toolfleet')
-        .setSubject('ann')
-        .setIssuedAt()
-        .setExpirationTime('5m')
-        .sign(signing.privateKey),
+    'a JWT': () => signed({ tenant: 'acme' }, 'at+jwt'),
+    // As Keycloak, Entra and Auth0 give them.
+    'a JWT of the type JWT': () => signed({ tenant: 'acme', scope: 'openid' }, 'JWT'),
   };
+  const signed = (claims: JWTPayload, typ: string) =>
+    new SignJWT(claims)
+      .setProtectedHeader({ alg: 'ES256', kid: 'k1', typ })
+      .setIssuer(ISSUER)
+      .setAudience('toolfleet')
+      .setSubject('ann')
+      .setIssuedAt()
+      .setExpirationTime('5m')
+      .sign(signing.privateKey);
+  it('refuses an ID token of the issuer, with the reason in the log', async () => {
+    const key = await signed({ tenant: 'acme', nonce: 'n' }, 'JWT');
+    expect((await fleet.call('mf_whoami', { id: 'by ID token' }, { key })).status).toBe(401);
+    const reason = 'it is an ID token, not an access token';
+    await eventually('the reason is logged', () => fleet.logs().includes(reason));
+  });
+
   const REFUSAL = 'requires authentication: send an API key or an access token';
   const entryPoints = ALL_ENTRY_POINTS;
   const rows = Object.keys(entryPoints).flatMap((name) =>

@@ -68,9 +68,12 @@ const PROBLEMS = {
   session_origin: 'A session cookie counts only on requests of the console of this gateway.',
 } as const;
 
+/** Why a token was refused, in words for the operator's log. Its caller learns only that it was. */
+export class TokenRefused extends Error {}
+
 /** The error of a failed authentication. */
-export function unauthenticated(problem: keyof typeof PROBLEMS = 'invalid'): ToolError {
-  return new ToolError('UNAUTHENTICATED', { message: PROBLEMS[problem] });
+export function unauthenticated(problem: keyof typeof PROBLEMS = 'invalid', cause?: TokenRefused): ToolError {
+  return new ToolError('UNAUTHENTICATED', { message: PROBLEMS[problem], cause });
 }
 
 /** Name of the protection space in `WWW-Authenticate`. */

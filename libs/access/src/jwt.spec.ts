@@ -28,10 +28,15 @@ beforeAll(async () => {
   jwks = JSON.stringify({ keys: [{ ...(await exportJWK(ours.publicKey)), kid: 'k1', alg: 'RS256', use: 'sig' }] });
 });
 
-function setUp(source: JwksSource = async () => jwks) {
+function setUp(
+  source: JwksSource = async () => jwks,
+  more: Partial<ConstructorParameters<typeof JwtVerifier>[0]> = {},
+) {
   const clock = new FakeClock();
   const keys = new JwksKeys(source, clock);
-  return { clock, keys, jwt: new JwtVerifier(SETTINGS, keys, clock) };
+  const faults: string[][] = [];
+  const jwt = new JwtVerifier({ ...SETTINGS, ...more }, keys, clock, (...fault) => faults.push(fault));
+  return { clock, keys, faults, jwt };
 }
 
 const seconds = (clock: FakeClock) => Math.floor(clock.now() / 1_000);
@@ -141,6 +146,81 @@ describe('JWT', () => {
   ])('is refused: %s', async (_, token) => {
     const { clock, jwt } = setUp();
     await expect(jwt.verify(await token(clock))).rejects.toMatchObject(refusal);
+  });
+
+  it('says why, to the log and not to the caller', async () => {
+    const { clock, jwt, faults } = setUp();
+    const reason = async (token: Promise<string>) =>
+      jwt.verify(await token).catch((error: Error) => (error.cause as Error).message);
+    const given = claims(clock);
+    expect(await reason(sign(given, { typ: 'JWT' }))).toContain('its typ is "JWT", and at+jwt is accepted');
+    expect(await reason(sign({ ...given, aud: 'other' }))).toBe(
+      'JWT_AUDIENCE is "toolfleet", and its audience "other"',
+    );
+    expect(await reason(sign({ ...given, tenant: 'a.b' }))).toBe('its claim tenant is no tenant: "a.b"');
+    expect(await reason(sign(given, {}, theirs.privateKey))).toContain('signature');
+    expect(faults).toEqual([]);
+    const why = `is "${ISSUER}", and tokens of the issuer say "${ISSUER}/"`;
+    expect(await reason(sign({ ...given, iss: `${ISSUER}/` }))).toBe(`JWT_ISSUER ${why}`);
+    expect(faults).toEqual([['JWT_ISSUER', why]]);
+  });
+
+  describe('of a provider that is accepted by token_types', () => {
+    const TENANT = '9188040d-6c67-4c5b-b112-36a304b66dad';
+    const entra = { iss: `https://login.microsoftonline.com/${TENANT}/v2.0`, tid: TENANT, ver: '2.0' };
+    const multi = { issuer: 'https://login.microsoftonline.com/{tenantid}/v2.0', claims: { tenant: 'tid' } };
+    it.each<[string, object, JWTPayload, string | undefined]>([
+      ['Keycloak', {}, { typ: 'Bearer', azp: 'fleet', nonce: 'n', scope: 'openid' }, 'JWT'],
+      ['Entra v2', { issuer: entra.iss }, { ...entra, azp: 'fleet', azpacr: '1', scp: 'tools' }, 'JWT'],
+      ['Entra of all organizations', multi, { ...entra, azpacr: '1', roles: ['x'] }, 'JWT'],
+      ['Okta', {}, { cid: 'fleet', uid: 'u', scp: ['tools'] }, undefined],
+      ['Auth0', {}, { azp: 'fleet', scope: 'tools' }, 'JWT'],
+      ['Cognito', { audience: 'app' }, { aud: undefined, token_use: 'access', client_id: 'app' }, undefined],
+    ])('is accepted: %s', async (_who, settings, more, typ) => {
+      const { clock, jwt } = setUp(undefined, { tokenTypes: ['JWT', 'none'], ...settings });
+      await expect(jwt.verify(await sign({ ...claims(clock), ...more }, { typ }))).resolves.toBeDefined();
+      const strict = setUp(undefined, settings);
+      await expect(strict.jwt.verify(await sign({ ...claims(strict.clock), ...more }, { typ }))).rejects.toMatchObject(
+        refusal,
+      );
+    });
+
+    it.each<[string, JWTPayload]>([
+      ['an ID token with a nonce', { nonce: 'n', scope: 'openid' }],
+      ['an ID token with a hash', { at_hash: 'h', scp: 'a' }],
+      ['an ID token without either', { azp: 'fleet', email: 'ann@example.com' }],
+      ['an ID token of Keycloak', { typ: 'ID', azp: 'fleet', scope: 'a' }],
+      ['a refresh token of Keycloak', { typ: 'Refresh', scope: 'a' }],
+      ['an ID token of Cognito', { token_use: 'id', client_id: 'toolfleet' }],
+      ['a token without audience', { aud: undefined, scope: 'a', client_id: 'toolfleet' }],
+    ])('is refused: %s', async (_what, more) => {
+      const { clock, jwt } = setUp(undefined, { tokenTypes: ['JWT', 'none'] });
+      await expect(jwt.verify(await sign({ ...claims(clock), ...more }, { typ: 'JWT' }))).rejects.toMatchObject(
+        refusal,
+      );
+    });
+
+    it.each([
+      ['of another directory', { tid: '00000000-6c67-4c5b-b112-36a304b66dad' }],
+      ['without a directory', { tid: undefined }],
+      ['with a directory that is no id', { tid: 'x', iss: 'https://login.microsoftonline.com/x/v2.0' }],
+    ])('is refused for an issuer of all organizations: %s', async (_what, more) => {
+      const { clock, jwt } = setUp(undefined, { ...multi, tokenTypes: ['JWT'] });
+      const token = sign({ ...claims(clock), ...entra, scp: 'a', ...more }, { typ: 'JWT' });
+      await expect(jwt.verify(await token)).rejects.toMatchObject(refusal);
+    });
+
+    it('takes the directory as tenant where the issuer is of all organizations', () => {
+      const settings = { ...multi, claims: { tenant: 'tenant' } };
+      expect(() => setUp(undefined, settings)).toThrow('needs JWT_TENANT_CLAIM=tid');
+    });
+  });
+
+  it('says where Entra leaves groups out', async () => {
+    const { clock, jwt, faults } = setUp(undefined, { claims: { tenant: 'tenant', roles: 'groups' } });
+    const token = sign({ ...claims(clock), _claim_names: { groups: 'src1' }, _claim_sources: { src1: {} } });
+    expect((await jwt.verify(await token)).principal.roles).toEqual([]);
+    expect(faults).toMatchObject([['JWT_ROLES_CLAIM', expect.stringContaining('too many groups')]]);
   });
 
   it('is refused when HS256 is signed with the RSA public key', async () => {

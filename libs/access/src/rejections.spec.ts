@@ -2,7 +2,7 @@ import { ToolError, type Principal } from '@toolfleet/contracts';
 import { createMetrics } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { expect, it } from 'vitest';
-import { unauthenticated } from './credential.js';
+import { TokenRefused, unauthenticated } from './credential.js';
 import { RequestLimits } from './key-limits.js';
 import { Rejections } from './rejections.js';
 
@@ -11,7 +11,8 @@ it('counts rejected requests by reason and logs one line for ten seconds of them
   const metrics = createMetrics({ version: '0', revision: 'spec' });
   const lines: object[] = [];
   const rejections = new Rejections(metrics, { warn: (line: object) => void lines.push(line) } as never, clock);
-  const failures = [unauthenticated(), unauthenticated(), new ToolError('SERVICE_UNAVAILABLE')];
+  const refused = unauthenticated('invalid', new TokenRefused('its typ is "JWT"'));
+  const failures = [refused, refused, new ToolError('SERVICE_UNAVAILABLE')];
   const authenticate = rejections.counted(async () => {
     const failure = failures.shift();
     if (failure) throw failure;
@@ -36,7 +37,9 @@ it('counts rejected requests by reason and logs one line for ten seconds of them
     expect(text).toContain(`toolfleet_requests_rejected_total{reason="${reason}"} ${count}\n`);
   expect(lines).toEqual([]);
   clock.advance(10_000);
-  expect(lines).toEqual([{ rejected: { unauthenticated: 2, auth_unavailable: 1, key_limit: 1 }, seconds: 10 }]);
+  expect(lines).toEqual([
+    { rejected: { unauthenticated: 2, auth_unavailable: 1, key_limit: 1 }, tokens: ['its typ is "JWT"'], seconds: 10 },
+  ]);
   clock.advance(60_000);
   expect(lines).toHaveLength(1);
 });

@@ -2,6 +2,7 @@ import { isToolError } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger, Metrics } from '@toolfleet/telemetry';
 import type { Authenticate } from './authenticate.js';
+import { TokenRefused } from './credential.js';
 
 /** Why a request was rejected before it became a call. */
 type RejectionReason = 'unauthenticated' | 'auth_unavailable' | 'key_limit' | 'address_limit' | 'connection_limit';
@@ -15,13 +16,16 @@ const REASONS: readonly RejectionReason[] = [
 ];
 /** One log line in this interval, whatever the number of rejections: callers choose how many there are. */
 const LOG_EVERY_MS = 10_000;
+/** Different reasons of refused tokens in one line. */
+const MAX_REFUSALS = 5;
 
 /**
  * Counts requests that no call is made of, on every entry point, as `toolfleet_requests_rejected_total` and as a log line with the
- * numbers of ten seconds. They have no line in the audit log: anyone can send them.
+ * numbers of ten seconds and the reasons why tokens of the issuer were refused. They have no line in the audit log: anyone can send them.
  */
 export class Rejections {
   readonly #counts = new Map<RejectionReason, number>();
+  readonly #refusals = new Set<string>();
 
   constructor(
     private readonly metrics: Pick<Metrics, 'requestsRejected'>,
@@ -44,6 +48,8 @@ export class Rejections {
       try {
         return await authenticate(credential);
       } catch (error) {
+        const { cause } = error as Error;
+        if (cause instanceof TokenRefused && this.#refusals.size < MAX_REFUSALS) this.#refusals.add(cause.message);
         this.count(isToolError(error) && error.code === 'UNAUTHENTICATED' ? 'unauthenticated' : 'auth_unavailable');
         throw error;
       }
@@ -53,6 +59,8 @@ export class Rejections {
   #log(): void {
     const rejected = Object.fromEntries(this.#counts);
     this.#counts.clear();
-    this.logger.warn({ rejected, seconds: LOG_EVERY_MS / 1_000 }, 'requests were rejected');
+    const tokens = this.#refusals.size > 0 ? [...this.#refusals] : undefined;
+    this.#refusals.clear();
+    this.logger.warn({ rejected, tokens, seconds: LOG_EVERY_MS / 1_000 }, 'requests were rejected');
   }
 }

@@ -126,6 +126,11 @@ describe('the configuration file', () => {
       'sign_in: { issuer: https://a, client_id: x, tenant: acme, insecure_skip_email_verified: true }',
       'sign_in.insecure_skip_email_verified only applies with user_claim: email; remove it',
     ],
+    [
+      'sign_in: { issuer: https://login.microsoftonline.com/common/v2.0, client_id: x, tenant: acme }',
+      'sign_in.issuer admits accounts of every organization; set tenant_claim: tid, or groups',
+    ],
+    ['token_types: { "https://a": [jwt] }', 'token_types["https://a"].0 must be one of at+jwt, JWT, none, not "jwt"'],
     ['toolsets: { s: { includes: {} } }', 'toolsets.s.includes is an unknown key; did you mean include?'],
   ])('%j is refused as a whole', (text, message) => expect(refusal(text)).toBe(message));
 

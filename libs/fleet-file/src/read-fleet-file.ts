@@ -71,6 +71,8 @@ interface Sections {
   sign_in: SignInSettings;
   /** Project id by tenant; `*` for all other tenants. */
   default_projects: { [tenant: string]: string };
+  /** Accepted `typ` of access tokens by issuer; `none` for tokens without one. */
+  token_types: { [issuer: string]: ('at+jwt' | 'JWT' | 'none')[] };
   code_execution: {
     default_strictness?: PythonJobPolicy['default_strictness'];
     extra_allowed_modules?: Partial<PythonJobPolicy['extra_allowed_modules']>;

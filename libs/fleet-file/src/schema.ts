@@ -290,6 +290,10 @@ export const SECTIONS = {
       days: { type: 'number', minimum: 0.01, maximum: 365 },
     }),
   }),
+  token_types: {
+    ...mapOf({ type: 'array', minItems: 1, items: choice('at+jwt', 'JWT', 'none') }),
+    maxProperties: 10,
+  },
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
     extra_allowed_modules: record({ strict: modules }),
@@ -330,6 +334,10 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
     restart: ['gateway', 'identity'],
   },
   default_projects: { help: '[project](builtin-tools.md) by tenant, `*` for all others', restart: ['gateway'] },
+  token_types: {
+    help: '[types of access tokens](sign-in.md#access-tokens-of-the-provider) by issuer, such as `[JWT, none]`; default `[at+jwt]`',
+    restart: ['gateway'],
+  },
   code_execution: { help: '[strictness and modules](python-sandbox.md) of Python runs', restart: ['gateway'] },
   sub_agent: { help: '`max_iterations` and `max_concurrency` of `multi_agent`', restart: ['builtin-executor'] },
 };

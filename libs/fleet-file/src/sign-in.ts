@@ -51,6 +51,11 @@ export function findSignInFaults(section: SignInSettings): Fault[] {
     (tenant === undefined) === (claim === undefined)
       ? [{ path, message: 'needs one of tenant (for all users) and tenant_claim (the claim with it)' }]
       : [];
+  // Entra's addresses for accounts of every organization.
+  const isOpen = /\/(common|organizations|consumers)(\/|$)/.test(section.issuer ?? '') && !claim && !section.groups;
+  const open = isOpen
+    ? [{ path: `${path}.issuer`, message: 'admits accounts of every organization; set tenant_claim: tid, or groups' }]
+    : [];
   const reserved =
     tenant !== undefined && RESERVED.includes(tenant)
       ? [{ path: `${path}.tenant`, message: `must not be ${RESERVED.join(' or ')}, which belong to the fleet` }]
@@ -59,7 +64,7 @@ export function findSignInFaults(section: SignInSettings): Fault[] {
     section.insecure_skip_email_verified && section.user_claim !== 'email'
       ? [{ path: `${path}.insecure_skip_email_verified`, message: 'only applies with user_claim: email; remove it' }]
       : [];
-  return [...missing, ...issuer, ...tenants, ...reserved, ...trust, ...findRoleFaults(section, path)];
+  return [...missing, ...issuer, ...tenants, ...open, ...reserved, ...trust, ...findRoleFaults(section, path)];
 }
 
 /** A user without a known group is a member: a role for everyone would make each of them an administrator. */

@@ -42,6 +42,13 @@ describe('configuration of JWTs', () => {
     expect(() => setUpVerifier(more)).toThrow(message);
   });
 
+  it('refuses types of tokens of another issuer, and names both', () => {
+    const extras = { tokenTypes: { 'https://issuer.test/': ['JWT' as const] } };
+    expect(() => jwtSetup(KEYS, new FakeClock(), async () => new Response('{}'), extras)).toThrow(
+      'token_types names the issuer https://issuer.test/, and JWT_ISSUER is https://issuer.test',
+    );
+  });
+
   it('reads a file of keys', async () => {
     const fromFile = setUpVerifier({ JWT_JWKS_URL: 'file:///nowhere/keys.json' });
     await expect(fromFile?.keys.load()).rejects.toThrow('ENOENT');

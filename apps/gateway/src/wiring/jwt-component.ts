@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { type ServiceHost, type LifecycleComponent, FatalStartupError } from '@toolfleet/service';
 import type { Clock } from '@toolfleet/resilience';
+import type { FleetFile } from '@toolfleet/fleet-file';
 import type { GatewayConfig } from '../gateway.config.js';
 import { JWT_ALGORITHMS, JwtVerifier, type JwksFetch, JwksKeys, remoteJwks } from '@toolfleet/access';
 
@@ -10,6 +11,13 @@ export type JwtComponentSettings = Pick<
   GatewayConfig,
   'JWT_ISSUER' | 'JWT_AUDIENCE' | 'JWT_JWKS_URL' | 'JWT_TENANT_CLAIM' | 'JWT_ROLES_CLAIM' | 'EGRESS_ALLOWED_ENDPOINTS'
 >;
+
+interface JwtExtras {
+  onRead?: (error: Error | undefined) => void;
+  /** Called with what a token shows to be wrong in a setting. */
+  onFault?: (setting: string, message: string) => void;
+  tokenTypes?: FleetFile['token_types'];
+}
 
 /** Every asymmetric algorithm, because a key of the set fixes its own; a token of a longer life could not be withdrawn. */
 const TOKENS = { algorithms: JWT_ALGORITHMS, maxLifetimeSeconds: 86_400 };
@@ -24,6 +32,7 @@ const FETCH_MS = 5_000;
 export function jwtComponent(
   settings: JwtComponentSettings,
   { clock, logger, faults }: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
+  tokenTypes: FleetFile['token_types'] = {},
 ): { jwt: JwtVerifier; component: LifecycleComponent } | undefined {
   const url = settings.JWT_JWKS_URL;
   const isFile = url?.startsWith('file:') === true;
@@ -35,7 +44,9 @@ export function jwtComponent(
   const timeouts = { headersMs: FETCH_MS, bodyIdleMs: FETCH_MS, totalMs: FETCH_MS };
   const onRead = (error: Error | undefined) =>
     faults.set('JWT keys', error ? [`cannot be read: ${error.message}`] : []);
-  const setup = jwtSetup(settings, clock, egressFetch(client, { timeouts, maxBytes: MAX_JWKS_BYTES }), onRead);
+  const getKeys = egressFetch(client, { timeouts, maxBytes: MAX_JWKS_BYTES });
+  const onFault = (setting: string, message: string) => faults.set(setting, [message]);
+  const setup = jwtSetup(settings, clock, getKeys, { onRead, onFault, tokenTypes });
   if (!setup) return undefined;
   const start = async (): Promise<void> => {
     setup.keys.start();
@@ -56,21 +67,24 @@ export function jwtComponent(
 /**
  * Builds the verifier of the configured issuer; undefined if none is configured.
  * @param getKeys the guarded client's `fetch` for the host only of `JWT_JWKS_URL`
- * @param onRead called after every read of the keys, with its error if it failed
+ * @param extras `onRead` is called after every read of the keys, with its error if it failed; `tokenTypes` is the section `token_types`
  * @throws RangeError when the settings contradict each other
  */
 export function jwtSetup(
   settings: Omit<JwtComponentSettings, 'EGRESS_ALLOWED_ENDPOINTS'>,
   clock: Clock,
   getKeys: JwksFetch,
-  onRead?: (error: Error | undefined) => void,
+  { onRead, onFault, tokenTypes = {} }: JwtExtras = {},
 ): { jwt: JwtVerifier; keys: JwksKeys } | undefined {
   const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_URL: url } = settings;
   if (issuer === undefined) return undefined;
   if (audience === undefined) throw new RangeError('JWT_ISSUER needs JWT_AUDIENCE');
   if (url === undefined) throw new RangeError('JWT_ISSUER needs JWT_JWKS_URL');
+  for (const named of Object.keys(tokenTypes))
+    if (named !== issuer) throw new RangeError(`token_types names the issuer ${named}, and JWT_ISSUER is ${issuer}`);
   const source = url.startsWith('file:') ? () => readFile(new URL(url), 'utf8') : remoteJwks(url, getKeys);
   const keys = new JwksKeys(source, clock, onRead);
   const claims = { tenant: settings.JWT_TENANT_CLAIM, roles: settings.JWT_ROLES_CLAIM };
-  return { jwt: new JwtVerifier({ issuer, audience, claims, ...TOKENS }, keys, clock), keys };
+  const verified = { issuer, audience, claims, tokenTypes: tokenTypes[issuer], ...TOKENS };
+  return { jwt: new JwtVerifier(verified, keys, clock, onFault), keys };
 }

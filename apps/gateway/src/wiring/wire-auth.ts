@@ -58,7 +58,7 @@ export function wireAuth(
     },
     clock,
   );
-  const jwt = jwtComponent(settings, host);
+  const jwt = jwtComponent(settings, host, file.token_types);
   const sessions = isSignIn ? new UserSessions(nats, clock) : undefined;
   const status = new CredentialStatus({ keys, sessions, hasAdminKey: settings.GATEWAY_ADMIN_KEY !== undefined, clock });
   const rejections = new Rejections(host.metrics, host.logger, clock);

@@ -227,6 +227,12 @@ export class CompanyProvider {
         },
       );
     } catch (cause) {
+      const named = issuerIn(cause as Error);
+      if (named !== undefined)
+        throw new ToolError('AUTH_NOT_CONFIGURED', {
+          message: `sign_in.issuer is ${issuer}, and the provider names itself ${named}; set sign_in.issuer to that if it is right`,
+          cause,
+        });
       const message = `The OpenID provider ${issuer} cannot be reached; retry later`;
       throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });
     }
@@ -238,6 +244,12 @@ export class CompanyProvider {
       this.#keys = { uri, find: createRemoteJWKSet(new URL(uri), { [jwksFetch]: this.fetch }) };
     return this.#keys.find;
   }
+}
+
+/** The issuer that metadata name, where that is why they are refused. */
+function issuerIn({ code, cause }: { code?: unknown; cause?: unknown }): string | undefined {
+  if (code !== 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') return undefined;
+  return String((cause as { body?: { issuer?: unknown } }).body?.issuer).slice(0, 200);
 }
 
 const gone = (why: string): ToolError =>

@@ -1,5 +1,7 @@
 /** The sign-in of browsers against a real OpenID provider: what works, and every response that must not. */
 import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { FakeClock } from '@toolfleet/testing';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SignInFixture } from '../../spec/sign-in.fixture.js';
@@ -225,13 +227,35 @@ describe('users and tenants', () => {
     ['a user outside the groups', { groups: ['nobody-is-in-it'] }, 403, 'none of the groups'],
     ['a missing tenant', { tenant: undefined, tenant_claim: 'tenant' }, 401, 'no valid claim &#34;tenant&#34;'],
     ['a missing user', { user_claim: 'upn' }, 401, 'no valid claim &#34;upn&#34;'],
-  ])('refuse %s', async (_what, section, status, message) => {
+    ['a user whose groups are too many to send', { groups: ['platform'] }, 403, 'more groups than the provider sends'],
+  ])('refuse %s', async (what, section, status, message) => {
     const fixture = await SignInFixture.start(new FakeClock(Date.now()), section);
+    if (what.includes('too many'))
+      fixture.users['alice'] = {
+        _claim_names: { groups: 'src1' },
+        _claim_sources: { src1: { endpoint: 'https://g' } },
+      };
     try {
       const shown = await new BrowserDouble().open(`${fixture.origin}/auth/sign-in`);
       expect(shown).toMatchObject({ status, text: expect.stringContaining(message) });
     } finally {
       await fixture.stop();
+    }
+  });
+
+  it('wait for the right issuer: one that differs by its last slash is named with the right one', async () => {
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ issuer: named }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const named = `http://127.0.0.1:${(server.address() as AddressInfo).port}/realms/a`;
+    const fixture = await SignInFixture.start(new FakeClock(Date.now()), { issuer: `${named}/` });
+    try {
+      const shown = await new BrowserDouble().open(`${fixture.origin}/auth/sign-in`);
+      expect(shown.text).toContain(`sign_in.issuer is ${named}/, and the provider names itself ${named};`);
+    } finally {
+      await fixture.stop();
+      server.close();
     }
   });
 });

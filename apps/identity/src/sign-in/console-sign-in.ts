@@ -10,7 +10,7 @@ import type { SignInTokens } from '../sign-in-tokens.js';
 import { sessionMs, type ProviderAsks } from './provider-asks.js';
 import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type LogoutForm, type ProvenUser } from './company-provider.js';
 import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
-import { userOfClaims, type SignedInUser } from './user-of-claims.js';
+import { isOverage, userOfClaims, type SignedInUser } from './user-of-claims.js';
 import { logoutPage } from './logout-page.js';
 import { errorPage, json, redirect, type WebRequest } from './web.js';
 
@@ -131,6 +131,8 @@ export class ConsoleSignIn {
         });
       const proven = await provider.finish(url, attempt);
       const user = userOfClaims(proven.claims, settings);
+      if (isOverage(proven.claims, settings.groups_claim))
+        this.deps.logger.warn({ user_id: user.userId }, 'the provider sent no groups because the user is in too many');
       const sessionId = randomUUID();
       await this.deps.keptTokens.keep(sessionId, user, proven.tokens);
       const next =

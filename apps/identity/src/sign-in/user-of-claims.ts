@@ -31,6 +31,7 @@ export function userOfClaims(claims: JsonObject, settings: SignInSettings): Sign
   if (!isPlainId(userId) || isReservedUser(userId)) throw invalid(userClaim, 'the name of the user');
   if (userClaim === 'email') requireVerified(claims, settings);
   const groups = toNames(readClaim(claims, groupsClaim));
+  if (settings.groups && isOverage(claims, groupsClaim)) throw new ToolError('PERMISSION_DENIED', { message: OVERAGE });
   if (settings.groups && !settings.groups.some((group) => groups.includes(group)))
     throw new ToolError('PERMISSION_DENIED', {
       message:
@@ -66,6 +67,13 @@ function invalid(claim: string, what: string): ToolError {
   const message = `The provider sent no valid claim "${claim}" (${what}). The operator of this fleet sets it in sign_in.`;
   return new ToolError('UNAUTHENTICATED', { message });
 }
+
+const OVERAGE =
+  'You are in more groups than the provider sends, so it sent none of them. The operator of this fleet has it send only groups of this application, or sets sign_in.groups_claim: roles.';
+
+/** True where Entra leaves out the groups of a user and names a place to ask for them (more than 200, or 6 in the implicit flow). */
+export const isOverage = (claims: JsonObject, groupsClaim = 'groups'): boolean =>
+  claims['hasgroups'] === true || Object.hasOwn(Object(claims['_claim_names']), groupsClaim);
 
 /** A list is an array or one text; texts that could not be names are left out. */
 function toNames(claim: unknown): string[] {

@@ -1,4 +1,9 @@
-/** Reads after writes are never answered with the state before the write, on any replica; nothing else is run again for them. */
+/**
+ * Reads after writes are never answered with the state before the write, on any replica; nothing else is run again for them. The same fleet
+ * reads a Swagger 2.0 document of a service with tokens and pictures.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,11 +36,37 @@ const parcelsEntry = ({ api }: SampleServices): object => ({
 /** The sample API once more, as a collection with caching. */
 const DEPOT = { name_prefix: 'depot_', cache_ttl_seconds: 60 };
 
+/** A service that Swagger 2.0 describes in Chinese; its tokens come from a form, as GitHub sends them. */
+const PICTURE = Buffer.from('89504e470d0a1a0a', 'hex');
+const SHOP = {
+  swagger: '2.0',
+  produces: ['image/png'],
+  securityDefinitions: { app: { type: 'oauth2', flow: 'application', tokenUrl: '/token', scopes: {} } },
+  security: [{ app: [] }],
+  parameters: { Id: { name: 'id', in: 'path', required: true, type: 'string', pattern: '/^[0-9]+$/' } },
+  paths: {
+    '/products/{id}/picture': {
+      parameters: [{ $ref: '#/parameters/Id' }],
+      get: { operationId: '获取图片', summary: '图片', responses: { 200: { schema: { type: 'file' } } } },
+    },
+  },
+};
+const shop: Server = createServer((request, response) => {
+  if (request.url === '/token')
+    return void response
+      .writeHead(200, { 'content-type': 'application/x-www-form-urlencoded' })
+      .end('access_token=token-of-the-shop&scope=read');
+  if (request.headers.authorization !== 'Bearer token-of-the-shop') return void response.writeHead(401).end();
+  response.writeHead(200, { 'content-type': 'image/png' }).end(PICTURE);
+});
+
 let samples: SampleServices;
 let plugins: string;
 let fleet: TestFleet;
 beforeAll(async () => {
   samples = await startSampleServices();
+  await new Promise<void>((resolve) => shop.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
   plugins = await mkdtemp(join(tmpdir(), 'toolfleet-plugins-'));
   await writeFile(join(plugins, 'note-read.tool.mjs'), NOTE_READ);
   await writeFile(join(plugins, 'note-write.tool.mjs'), NOTE_WRITE);
@@ -47,12 +78,18 @@ beforeAll(async () => {
       ...samples.config,
       openapi_tools: { parcels: parcelsEntry(samples), depot: { ...parcelsEntry(samples), ...DEPOT } },
     },
-    env: { ...samples.env, BUILTIN_PLUGINS_DIR: plugins },
+    env: {
+      ...samples.env,
+      BUILTIN_PLUGINS_DIR: plugins,
+      EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${origin}`,
+    },
   });
 });
 afterAll(async () => {
   await fleet?.stop();
   await samples?.stop();
+  shop.closeAllConnections();
+  shop.close();
   await rm(plugins, { recursive: true, force: true });
 });
 
@@ -154,6 +191,31 @@ it('an operation whose entry has cache_ttl_seconds is cached until a write of th
   expect((await fleet.call('depot_changeAddress', { parcel_id: 'P-1002', body: to })).body.success).toBe(true);
   const answers = await Promise.all([read(0), read(1)]);
   expect(answers.map(({ body }) => body.output.to.city)).toEqual(['Bergen', 'Bergen']);
+});
+
+it('a picture of an operation of a Swagger 2.0 document is an image block over MCP', async () => {
+  const { port } = shop.address() as AddressInfo;
+  const document = { ...SHOP, host: `127.0.0.1:${port}`, schemes: ['http'] };
+  const body = {
+    name: 'shop',
+    spec_inline: JSON.stringify(document),
+    name_prefix: 'shop_',
+    auth_type: 'oauth2',
+    auth_config: { client_id: 'fleet' },
+  };
+  const registered = await fleet.ask({ path: '/api/v1/sources/openapi', body });
+  expect(registered.body, registered.text).toMatchObject({ operations_registered: ['shop_get_products_id_picture'] });
+  const name = 'shop_get_products_id_picture';
+  const params = { name, arguments: { id: '7' } };
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };
+  const headers = { accept: 'application/json, text/event-stream' };
+  const ask = async () => (await fleet.ask({ path: '/mcp', body: call, headers })).text;
+  await expect.poll(ask, { timeout: 20_000 }).toContain('"type":"image"');
+  const answer = await ask();
+  expect(answer).toContain(`"data":"${PICTURE.toString('base64')}"`);
+  expect(answer).not.toContain('content_base64');
+  const found = await fleet.ask({ path: `/api/v1/catalog/${name}` });
+  expect(found.body.description).toBe('图片\n\n获取图片');
 });
 
 describe('a plugin whose reads are cached', () => {

@@ -102,6 +102,8 @@ function renderContent({
   metadata,
 }: Pick<CallResult, 'content' | 'text' | 'output' | 'metadata'>): CallToolResult['content'] {
   if (content?.length) return toBlocks(content);
+  const media = toMedia(output, metadata);
+  if (media) return toBlocks([{ type: 'text', text }, media]);
   // A model that reads only the text gets the whole result, unless it is too large.
   if (text.length > CUT_CHARS && typeof output === 'object' && output !== null) {
     const json = JSON.stringify(output);
@@ -109,6 +111,14 @@ function renderContent({
   }
   if (text !== '' || output === null) return [{ type: 'text', text }];
   return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];
+}
+
+/** Binary output that clients show, such as a picture of an OpenAPI operation, as its block; a part of it is no picture. */
+function toMedia(output: Json, metadata: JsonObject): ContentBlock | undefined {
+  if (!isJsonObject(output) || metadata['truncated'] === true) return undefined;
+  const { content_base64: data, content_type: mimeType } = output;
+  const type = typeof mimeType === 'string' ? /^(image|audio)\//.exec(mimeType)?.[1] : undefined;
+  return type === undefined || typeof data !== 'string' ? undefined : { type, data, mimeType: mimeType! };
 }
 
 /** Content blocks have the shape of MCP throughout the fleet. */
@@ -127,5 +137,6 @@ function structured({
 }: Pick<CallResult, 'output' | 'metadata'>): Record<string, unknown> | undefined {
   if (metadata['result_handle'] !== undefined) return { [HANDLE]: metadata['result_handle'] };
   if (metadata['select'] !== undefined) return { [SELECTION]: output };
+  if (toMedia(output, metadata)) return { ...(output as JsonObject), content_base64: undefined };
   return typeof output === 'object' && output !== null ? (output as Record<string, unknown>) : undefined;
 }

@@ -180,7 +180,7 @@ describe('OpenApiSource', () => {
     });
     const none = await source.add({ name: 'col', spec_inline: document({ '/a': op('a') }) });
     expect(none.message).toContain('SERVER_URL_MISSING');
-    expect((await source.add({ ...entry, spec_inline: '{"swagger":"2.0"}' })).message).toMatch(
+    expect((await source.add({ ...entry, spec_inline: '{"swagger":"1.2"}' })).message).toMatch(
       /^Registration error: SPEC_VERSION/,
     );
     expect((await source.add({ ...entry, spec_inline: 'a: [' })).message).toMatch(

@@ -38,11 +38,11 @@ describe('inspectOpenApi', () => {
   });
 
   it('reports an unreadable document as a refusal', () => {
-    expect(inspectOpenApi('{"swagger":"2.0"}')).toMatchObject({
+    expect(inspectOpenApi('{"swagger":"1.2"}')).toMatchObject({
       ok: false,
       openapi: null,
       tools: [],
-      refused: [{ pointer: '/swagger', message: expect.stringContaining('SPEC_VERSION_UNSUPPORTED') }],
+      refused: [{ pointer: '', message: expect.stringContaining('SPEC_VERSION_UNSUPPORTED') }],
     });
   });
 
@@ -65,6 +65,100 @@ describe('inspectOpenApi', () => {
     expect(found.refused[0]?.message).toMatch(
       /GET \/far \(far\).*https:\/\/x\.test\/s\.json at \/components\/schemas\/S\/items\/\$ref.*bundle/,
     );
+  });
+
+  it('reads Swagger 2.0, with shared parameters, forms and answers', () => {
+    const found = inspectOpenApi(
+      JSON.stringify({
+        swagger: '2.0',
+        host: 'shop.test',
+        basePath: '/v1',
+        schemes: ['http', 'https', 'ws'],
+        consumes: ['application/xml'],
+        produces: ['application/json'],
+        parameters: {
+          Page: { name: 'page', in: 'query', type: 'integer' },
+          New: { name: 'n', in: 'body', schema: {} },
+        },
+        responses: { Item: { description: 'd', schema: { $ref: '#/definitions/Item' } } },
+        definitions: { Item: { type: 'object', properties: { note: { type: 'string', 'x-nullable': true } } } },
+        securityDefinitions: { basic: { type: 'basic' } },
+        paths: {
+          '/items': {
+            parameters: [{ $ref: '#/parameters/Page' }, { $ref: '#/parameters/New' }, { name: 'lost' }],
+            get: {
+              operationId: 'list',
+              parameters: [
+                { name: 'ids', in: 'query', type: 'array', items: { type: 'string' }, collectionFormat: 'pipes' },
+                { name: 'tabs', in: 'query', type: 'array', items: { type: 'string' }, collectionFormat: 'tsv' },
+              ],
+              responses: { 200: { $ref: '#/responses/Item' } },
+            },
+            post: {
+              operationId: 'upload',
+              parameters: [
+                { name: 'file', in: 'formData', type: 'file', required: true },
+                { name: 'size', in: 'formData', type: 'string', enum: ['s', 'l'], default: 's' },
+                { name: 'tags', in: 'formData', type: 'array', items: { type: 'string' } },
+              ],
+              responses: { 200: { description: 'd', schema: { type: 'file' } } },
+            },
+            put: null,
+          },
+        },
+      }),
+    );
+    const [list, upload] = found.tools;
+    expect(list!.input_schema).toMatchObject({
+      properties: { page: { type: 'integer' }, ids: { type: 'array' }, body: {} },
+    });
+    expect(list!.output_schema).toMatchObject({
+      $defs: { Item: { properties: { note: { type: ['string', 'null'] } } } },
+    });
+    expect(upload!.input_schema).toMatchObject({
+      properties: {
+        page: {},
+        body: {
+          properties: { size: { enum: ['s', 'l'] }, tags: { type: 'array', items: { type: 'string' } } },
+          required: ['file'],
+        },
+      },
+      required: ['body'],
+    });
+    const base = beginInspection(JSON.stringify({ swagger: '2.0', host: 'h.test', paths: { '/a': { get: {} } } }), {
+      specUrl: 'http://elsewhere.test/swagger.json',
+    }).conversion!.tools[0]!;
+    expect(base.baseUrl()).toBe('http://h.test');
+    const messages = found.warnings.map(({ pointer, message }) => `${pointer} ${message}`);
+    for (const said of [
+      '/swagger Swagger 2.0 is read as OpenAPI 3.0',
+      '/paths/~1items/parameters/2 the parameter says no place',
+      '/paths/~1items/get/parameters/1 collectionFormat "tsv" is sent as',
+      '/paths/~1items/post/parameters/2 collectionFormat "csv" is sent as',
+      '/paths/~1items/put the operation is not an object',
+    ])
+      expect(
+        messages.filter((message) => message.startsWith(said)),
+        said,
+      ).toHaveLength(1);
+  });
+
+  it('names what it leaves out of a server', () => {
+    const { warnings, tools } = inspect({
+      servers: [{ url: 'https://{region}.h.test/v1?key=1', variables: { region: {} } }],
+      paths: { '/a': { get: {} } },
+    });
+    expect(tools).toHaveLength(1);
+    expect(warnings.map(({ message }) => message)).toEqual([
+      expect.stringContaining('the server variable "region" has no default'),
+      expect.stringContaining('the query of the server URL is not sent'),
+    ]);
+  });
+
+  it('shows an operationId of another script, and names the tool by method and path', () => {
+    const { tools } = inspect({ paths: { '/users': { get: { operationId: '获取用户列表', summary: '用户' } } } });
+    expect(tools[0]).toMatchObject({ name: 'get_users', operation_id: '获取用户列表' });
+    expect(tools[0]!.description).toBe('用户\n\n获取用户列表');
   });
 
   it('merges parameters of path and operation, renames clashes, and never leaves an expression in the path', () => {

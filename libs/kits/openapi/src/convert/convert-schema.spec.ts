@@ -56,6 +56,12 @@ describe('schemas of 3.0', () => {
       { type: 'string', pattern: '^[\\w\\x2d]+$' },
     ],
     [{ type: 'string', pattern: '(?i)abc' }, { type: 'string' }],
+    [
+      { type: 'string', pattern: '/^[a-z]+$/' },
+      { type: 'string', pattern: '^[a-z]+$' },
+    ],
+    [{ type: 'string', pattern: '/^a$/i' }, { type: 'string' }],
+    [{ type: 'string', pattern: '/a+/' }, { type: 'string' }],
     [{ type: 'object', required: true }, { type: 'object' }],
     [
       { type: 'object', required: ['a', 'a', 1] },
@@ -72,6 +78,13 @@ describe('schemas of 3.0', () => {
       { default: null, const: null },
     ],
     [{ xml: {}, externalDocs: {}, discriminator: { propertyName: 'k' }, 'x-y': 1, title: 't' }, { title: 't' }],
+    [
+      {
+        description: 'd',
+        discriminator: { propertyName: 'k', mapping: { cat: '#/components/schemas/Cat', 2: 'Dog' } },
+      },
+      { description: 'd\nk chooses the form: "2": Dog, "cat": Cat' },
+    ],
     [{ properties: { a: null } }, { properties: { a: {} } }],
   ])('%j', (schema, expected) => expect(convert(schema as Json).body).toEqual(expected));
 

@@ -4,7 +4,7 @@ import { toPointer, pointerTokens, setOwn } from '../json-pointer.js';
 import type { SpecDocument } from '../load/parse-spec.js';
 import type { Located, RefResolver } from '../load/references.js';
 import { DefinitionNames } from './naming.js';
-import { areExclusive } from './exclusive-branches.js';
+import { areExclusive, describeMapping } from './exclusive-branches.js';
 import { applyExclusiveFlags, applyNullable, dropForeignDefault, matchEnumToType } from './dialect-30.js';
 import { ecmaPattern } from './repair-keywords.js';
 import { holdsReference, plainKeyword } from './repair-keywords.js';
@@ -203,6 +203,7 @@ export class SchemaConverter {
     if (out.enum !== undefined) matchEnumToType(out, (message) => this.warn(message, 'enum'));
     if (out.default !== undefined) dropForeignDefault(out, (message) => this.warn(message, 'default'));
     if (out.oneOf !== undefined) this.relaxAlternatives(schema, out);
+    if (schema.discriminator !== undefined) describeMapping(schema.discriminator, out);
     return schema.nullable === true ? applyNullable(schema, out) : out;
   }
 

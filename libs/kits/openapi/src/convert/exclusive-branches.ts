@@ -1,5 +1,22 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 
+/** Values of a mapping that are described. */
+const MAX_MAPPED = 50;
+
+/**
+ * Describes the mapping of a discriminator in words, because no validator reads it: which value of the property chooses which schema. Where
+ * there is none, the values are in the schemas, or are their names.
+ */
+export function describeMapping(discriminator: Json | undefined, out: JsonObject): void {
+  const { propertyName, mapping } = isJsonObject(discriminator) ? discriminator : {};
+  if (typeof propertyName !== 'string' || !isJsonObject(mapping)) return;
+  const chosen = Object.entries(mapping)
+    .slice(0, MAX_MAPPED)
+    .map(([value, target]) => `${JSON.stringify(value)}: ${String(target).split('/').at(-1)}`);
+  const text = `${propertyName} chooses the form: ${chosen.join(', ')}`.slice(0, 1_000);
+  out.description = typeof out.description === 'string' ? `${out.description}\n${text}` : text;
+}
+
 /** Branches looked at pairwise; longer lists count as overlapping. */
 const MAX_BRANCHES = 50;
 

@@ -22,7 +22,8 @@ describe('toolNames', () => {
       [operation('a/b', '/1'), operation('a/b', '/2')],
       ['a_b', 'a_b_2'],
     ],
-    [[operation('日本', '/1')], ['operation']],
+    [[operation('日本', '/1')], ['get_1']],
+    [[operation('获取用户v2', '/1')], ['v2']],
   ])('%j', (operations, names) => expect(toolNames(operations)).toEqual(names));
 
   it('leaves a legal name alone and marks the changed one that meets it, in any order', () => {

@@ -15,7 +15,7 @@ const MAX_LENGTH = 64;
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * Names of all operations of a document, in the same order: the operationId, else
+ * Names of all operations of a document, in the same order: the operationId, if it has Latin letters or digits, else
  * `<method>_<path>`, sanitised. A legal operationId keeps its name whatever its neighbours are called; equal operationIds
  * get `_2`, `_3` in document order; a name that had to be changed and then meets another gets 6 hex digits of
  * SHA-256(`METHOD path`), so that it does not depend on the order of the document.
@@ -58,7 +58,12 @@ export function toolNames(operations: readonly Nameable[], prefix = ''): string[
 }
 
 function rawName({ operationId, method, path }: Nameable): string {
-  return operationId !== undefined && operationId !== '' ? operationId : `${method.toLowerCase()}_${path}`;
+  return isReadable(operationId) ? operationId : `${method.toLowerCase()}_${path}`;
+}
+
+/** False for an id of other scripts, of which a name keeps nothing. */
+export function isReadable(operationId: string | undefined): operationId is string {
+  return operationId !== undefined && /[A-Za-z0-9]/.test(operationId.slice(0, MAX_READ));
 }
 
 /** Runs of characters outside the alphabet become one `_`; outer ones go. */

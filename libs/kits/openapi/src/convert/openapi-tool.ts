@@ -5,6 +5,7 @@ import type { OperationPlan, ParameterPlace } from '../plan.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
 import { convertParameters, type ConvertedParameters } from './convert-parameters.js';
 import type { RawOperation } from './expand-operations.js';
+import { isReadable } from './naming.js';
 import { isJsonType } from './media-types.js';
 import { toStrings, SecurityReader } from './read-security.js';
 import { selectServer, type ServerOptions } from './select-server.js';
@@ -98,12 +99,13 @@ export class OpenApiTool {
     return IDEMPOTENT.has(this.method);
   }
 
-  /** Summary, then as much of the description as fits. */
+  /** Summary, an operationId that the name does not show, then as much of the description as fits. */
   get description(): string {
     const { node, pathItem } = this.operation;
     const summary = (stringAt(node, 'summary') ?? stringAt(pathItem, 'summary') ?? '').trim();
     const long = (stringAt(node, 'description') ?? stringAt(pathItem, 'description') ?? '').trim();
-    const parts = long === '' || long === summary ? [summary] : [summary, long];
+    const id = isReadable(this.operation.operationId) ? '' : (this.operation.operationId ?? '');
+    const parts = long === '' || long === summary ? [summary, id] : [summary, id, long];
     const text = parts.filter((part) => part !== '').join('\n\n') || `${this.method} ${this.path}`;
     return text.length <= MAX_DESCRIPTION ? text : `${text.slice(0, MAX_DESCRIPTION - 1).trimEnd()}…`;
   }

@@ -96,8 +96,22 @@ function numeric(value: Json): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
+/** A pattern in the notation of JavaScript and Perl. Without anchors it may also mean a path; dropping a constraint is safe. */
+const LITERAL = /^\/(.+)\/([a-z]*)$/s;
+
 function repairPattern(value: Json, complain: Complain): string | undefined {
   if (typeof value !== 'string') return undefined;
+  const literal = LITERAL.exec(value);
+  if (literal) {
+    const [, inner = '', flags = ''] = literal;
+    const isRead = /^[gu]*$/.test(flags) && (inner.startsWith('^') || inner.endsWith('$'));
+    const shown = JSON.stringify(value.slice(0, 120));
+    complain(
+      'pattern',
+      `the pattern ${shown} is written as /…/ and is ${isRead ? 'read without the slashes' : 'dropped'}`,
+    );
+    return isRead ? repairPattern(inner, complain) : undefined;
+  }
   const pattern = ecmaPattern(value);
   if (pattern !== null) return pattern;
   complain(

@@ -49,8 +49,10 @@ function resolve(server: JsonObject, pointer: string, options: ServerOptions, fi
   const variables = objectAt(server, 'variables') ?? {};
   const template = stringAt(server, 'url') ?? '/';
   const url = template.replace(/\{([^{}]+)\}/g, (_, name: string) =>
-    variable(name, Object.hasOwn(variables, name) ? variables[name] : undefined, pointer, options),
+    variable(name, Object.hasOwn(variables, name) ? variables[name] : undefined, pointer, options, findings),
   );
+  if (url.includes('?'))
+    findings.warn(pointer, 'the query of the server URL is not sent; declare its members as parameters');
   const resolved = absolute(url, options.specUrl);
   if (resolved === undefined)
     findings.warn(pointer, `the server URL "${url.slice(0, 200)}" is not absolute: set base_url when you register`);
@@ -62,6 +64,7 @@ function variable(
   declared: Json | undefined,
   pointer: string,
   { variables = {} }: ServerOptions,
+  findings: Findings,
 ): string {
   const node = isJsonObject(declared) ? declared : {};
   const given = Object.hasOwn(variables, name) ? variables[name] : undefined;
@@ -73,8 +76,13 @@ function variable(
       { pointer },
     );
   }
-  const value = given ?? node.default ?? allowed?.[0] ?? '';
-  return typeof value === 'object' ? '' : String(value);
+  const value = given ?? node.default ?? allowed?.[0];
+  if (value === undefined)
+    findings.warn(
+      pointer,
+      `the server variable "${name}" has no default and is left out: set it in server_variables, or set base_url`,
+    );
+  return typeof value === 'object' || value === undefined ? '' : String(value);
 }
 
 /**

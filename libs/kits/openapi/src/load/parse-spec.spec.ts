@@ -43,15 +43,25 @@ paths:
     expect(Object.entries(root)[1]).toEqual(['x-a\ufffd', '\u{1f600} \ufffd \\ud800']);
   });
 
+  it.each([
+    ['openapi: 3.1', '3.1', '3.1'],
+    ['openapi: 3.0', '3.0', '3.0'],
+    ['openapi: 3', '3.0', '3.0'],
+    ['swagger: 2.0', '3.0.4', '3.0'],
+    ['swagger: "2.0"', '3.0.4', '3.0'],
+  ])('reads %s, quoted or not', (text, version, dialect) => {
+    expect(parseSpec(text)).toMatchObject({ version, dialect });
+  });
+
   it('reads 3.2 as 3.1 with a warning', () => {
     const { dialect, findings } = parseSpec('{"openapi":"3.2.0"}');
     expect([dialect, findings.list()[0]?.pointer]).toEqual(['3.1', '/openapi']);
   });
 
   it.each([
-    ['{"swagger":"2.0"}', 'SPEC_VERSION_UNSUPPORTED', /convert the document/],
-    ['{"openapi":"2.0"}', 'SPEC_VERSION_UNSUPPORTED', /starts with "3\."/],
-    ['openapi: 3.1', 'SPEC_VERSION_UNSUPPORTED', /quote it/],
+    ['{"swagger":"1.2"}', 'SPEC_VERSION_UNSUPPORTED', /not "1\.2"/],
+    ['{"openapi":"2.0"}', 'SPEC_VERSION_UNSUPPORTED', /not "2\.0"/],
+    ['openapi: 2', 'SPEC_VERSION_UNSUPPORTED', /not 2$/],
     ['{"asyncapi":"3.0.0"}', 'SPEC_VERSION_UNSUPPORTED', /"openapi" is missing/],
     ['[]', 'SPEC_PARSE_ERROR', /top level/],
     ['', 'SPEC_PARSE_ERROR', /top level/],

@@ -1,6 +1,7 @@
 import { CORE_SCHEMA, loadAll, Type, YAMLException } from 'js-yaml';
 import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import { Findings, specError } from '../findings.js';
+import { fromSwagger } from './read-swagger.js';
 
 /** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
 export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
@@ -26,9 +27,9 @@ export interface SpecDocument {
 }
 
 /**
- * Reads JSON or YAML as an OpenAPI 3.x document. There is no schema validation: strict validators refuse documents that
+ * Reads JSON or YAML as an OpenAPI 3.x document, or as a Swagger 2.0 document that is converted. There is no schema validation: strict validators refuse documents that
  * are usable.
- * @throws CodedError SPEC_INVALID when it is not an OpenAPI 3.x document, exceeds a limit, or cannot be parsed (with line and column)
+ * @throws CodedError SPEC_INVALID when it is neither, exceeds a limit, or cannot be parsed (with line and column)
  */
 export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   const maxBytes = limits.maxBytes ?? DEFAULT_MAX_SPEC_BYTES;
@@ -42,7 +43,8 @@ export function parseSpec(text: string, limits: SpecLimits = {}): SpecDocument {
   if (!isJsonObject(root)) {
     throw specError('SPEC_PARSE_ERROR', 'not an OpenAPI document: the top level has to be an object');
   }
-  return { root, ...readVersion(root, findings), findings, mayReachOut: mayReachOut(text) };
+  const readable = /^2(\.0)?$/.test(String(root.swagger)) ? fromSwagger(root, findings) : root;
+  return { root: readable, ...readVersion(readable, findings), findings, mayReachOut: mayReachOut(text) };
 }
 
 /** Whether a `$ref` may point outside: it does not start with `#`, or an escape could spell one. False positives are possible. */
@@ -118,27 +120,17 @@ function assertBounded(root: unknown, maxNodes: number): void {
 }
 
 function readVersion(root: JsonObject, findings: Findings): Pick<SpecDocument, 'version' | 'dialect'> {
-  const version = Object.hasOwn(root, 'openapi') ? root.openapi : undefined;
-  if (version === undefined && Object.hasOwn(root, 'swagger')) {
-    throw specError(
-      'SPEC_VERSION_UNSUPPORTED',
-      `Swagger ${JSON.stringify(root.swagger)} is not supported; convert the document to OpenAPI 3 first, for example with swagger2openapi or editor.swagger.io`,
-      { pointer: '/swagger' },
-    );
-  }
-  if (version === undefined) {
-    throw specError('SPEC_VERSION_UNSUPPORTED', 'not an OpenAPI document: the field "openapi" is missing', {
-      pointer: '',
-    });
-  }
+  const given = Object.hasOwn(root, 'openapi') ? root.openapi : undefined;
+  // Unquoted in YAML: `openapi: 3.1`.
+  const version = typeof given === 'number' ? given.toFixed(1) : given;
   const minor = typeof version === 'string' ? /^3\.(\d+)/.exec(version)?.[1] : undefined;
   if (typeof version !== 'string' || minor === undefined) {
-    const advice = typeof version === 'number' ? '; quote it, as in openapi: "3.1.0"' : '';
-    throw specError(
-      'SPEC_VERSION_UNSUPPORTED',
-      `"openapi" has to be a string that starts with "3.", found ${JSON.stringify(version)?.slice(0, 40)}${advice}`,
-      { pointer: '/openapi' },
-    );
+    const found = JSON.stringify(given ?? root.swagger)?.slice(0, 40);
+    const message =
+      found === undefined ? 'the field "openapi" is missing' : `version 3 (or Swagger 2.0) is read, not ${found}`;
+    throw specError('SPEC_VERSION_UNSUPPORTED', `not an OpenAPI document: ${message}`, {
+      pointer: given === undefined ? '' : '/openapi',
+    });
   }
   if (Number(minor) > 1) findings.warn('/openapi', `OpenAPI ${version.slice(0, 40)} is read as 3.1`);
   return { version, dialect: minor === '0' ? '3.0' : '3.1' };

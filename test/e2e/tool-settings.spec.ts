@@ -575,21 +575,21 @@ describe('requires_auth', () => {
     'the development key': () => DEVELOPMENT_KEY,
     'the admin key of the gateway': () => ADMIN_KEY,
     'an API key': () => fleet.keys['acme']!,
-    'a JWT': () => signed({ tenant: 'acme' }, 'at+jwt'),
+    'a JWT': () => signed('ann', { tenant: 'acme' }, 'at+jwt'),
     // As Keycloak, Entra and Auth0 give them.
-    'a JWT of the type JWT': () => signed({ tenant: 'acme', scope: 'openid' }, 'JWT'),
+    'a JWT of the type JWT': () => signed('bob', { tenant: 'acme', scope: 'openid' }, 'JWT'),
   };
-  const signed = (claims: JWTPayload, typ: string) =>
+  const signed = (user: string, claims: JWTPayload, typ: string) =>
     new SignJWT(claims)
       .setProtectedHeader({ alg: 'ES256', kid: 'k1', typ })
       .setIssuer(ISSUER)
       .setAudience('toolfleet')
-      .setSubject('ann')
+      .setSubject(user)
       .setIssuedAt()
       .setExpirationTime('5m')
       .sign(signing.privateKey);
   it('refuses an ID token of the issuer, with the reason in the log', async () => {
-    const key = await signed({ tenant: 'acme', nonce: 'n' }, 'JWT');
+    const key = await signed('bob', { tenant: 'acme', nonce: 'n' }, 'JWT');
     expect((await fleet.call('mf_whoami', { id: 'by ID token' }, { key })).status).toBe(401);
     const reason = 'it is an ID token, not an access token';
     await eventually('the reason is logged', () => fleet.logs().includes(reason));

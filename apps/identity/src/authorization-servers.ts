@@ -34,11 +34,12 @@ const MAX_KNOWN = 1_000;
 
 /** The authorization servers of sources, with their metadata, and the fleet as their client. */
 export class AuthorizationServers {
-  readonly #known = new LRUCache<string, { until: Milliseconds; found: Promise<ServerMetadata> }>({
-    max: MAX_KNOWN,
-  });
+  readonly #known: LRUCache<string, Promise<ServerMetadata>>;
 
-  constructor(private readonly deps: ServersDeps) {}
+  constructor(private readonly deps: ServersDeps) {
+    const perf = { now: () => deps.clock.monotonic() };
+    this.#known = new LRUCache({ max: MAX_KNOWN, ttl: METADATA_MS, perf });
+  }
 
   /**
    * The server and client of a source. Without `client_id` and URLs, and with no other issuer, they come from `sign_in`.
@@ -82,21 +83,14 @@ export class AuthorizationServers {
         source,
         `names the authorization server ${named}; set auth.user.issuer to that if client_secret belongs to it`,
       );
-    return {
-      ...auth,
-      issuer: named,
-      ...(!auth.scopes && found.scopes_supported && { scopes: found.scopes_supported }),
-    };
+    return { ...auth, issuer: named, scopes: auth.scopes ?? found.scopes_supported };
   }
 
   #opened(source: string, settings: ServerSettings): ServerSettings {
-    const names = ['issuer', 'authorization_url', 'token_url', 'client_id', 'client_secret', 'resource'] as const;
-    return Object.fromEntries(
-      names.flatMap((name) => {
-        const value = settings[name];
-        return value === undefined ? [] : [[name, this.deps.open(value, source)]];
-      }),
-    );
+    const opened: ServerSettings = {};
+    for (const name of ['issuer', 'authorization_url', 'token_url', 'client_id', 'client_secret', 'resource'] as const)
+      if (settings[name] !== undefined) opened[name] = this.deps.open(settings[name], source);
+    return opened;
   }
 
   async #ofSignIn(source: string): Promise<TokenClient> {
@@ -131,11 +125,10 @@ export class AuthorizationServers {
   }
 
   #discovered(issuer: string, request: typeof fetch): Promise<ServerMetadata> {
-    const now = this.deps.clock.monotonic();
     const known = this.#known.get(issuer);
-    if (known && now < known.until) return known.found;
+    if (known) return known;
     const found = discoverServer(issuer, request).then((metadata) => metadata ?? unreadable(issuer));
-    this.#known.set(issuer, { found, until: now + METADATA_MS });
+    this.#known.set(issuer, found);
     found.catch(() => this.#known.delete(issuer));
     return found;
   }

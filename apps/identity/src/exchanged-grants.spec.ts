@@ -16,7 +16,6 @@ import { IdentityDatabase } from './identity-database.js';
 import { OAuthClient } from './oauth-client.js';
 import { SessionStore } from './session-store.js';
 import { SignInTokens } from './sign-in-tokens.js';
-import { TokenExchange } from './token-exchange.js';
 
 const SECRET = 'secret-of-the-fleet';
 const REDIRECT = 'http://127.0.0.1:33418/connected';
@@ -66,7 +65,7 @@ beforeEach(() => {
   client = new OAuthClient(servers);
   sessions = new SessionStore(database.db);
   signIns = new SignInTokens(store, clock, company.issuer, true);
-  const exchanged = new ExchangedGrants({ store, sessions, signIns, exchange: new TokenExchange(servers), clock });
+  const exchanged = new ExchangedGrants({ store, sessions, signIns, client, clock });
   const refresh: GrantRefresh = new GrantRefresh({
     store,
     renew: (grant) =>

@@ -7,7 +7,7 @@ import type { GrantRefresh } from './grant-refresh.js';
 import type { GrantOwner, GrantStore, OpenGrant } from './grant-store.js';
 import type { SessionStore } from './session-store.js';
 import type { SignInTokens } from './sign-in-tokens.js';
-import type { SubjectToken, TokenExchange } from './token-exchange.js';
+import type { OAuthClient, SubjectToken } from './oauth-client.js';
 
 /** A refused exchange is tried again after this time, or after the next sign-in. */
 const AGAIN_MS = 30_000;
@@ -18,7 +18,7 @@ interface ExchangedGrantsDeps {
   store: GrantStore;
   sessions: SessionStore;
   signIns: SignInTokens;
-  exchange: Pick<TokenExchange, 'run'>;
+  client: Pick<OAuthClient, 'exchange'>;
   clock: Clock;
 }
 
@@ -61,7 +61,7 @@ export class ExchangedGrants {
     const subject: SubjectToken = isPresented
       ? { value, type: 'access_token' }
       : await this.#ofSignIn({ ...grant, source }, auth, refresh);
-    return this.deps.exchange.run(source, auth, subject);
+    return this.deps.client.exchange(source, auth, subject);
   }
 
   async #proofOf(owner: GrantOwner, query: Partial<GrantFind>): Promise<Proof> {

@@ -28,7 +28,6 @@ import { ExchangedGrants } from './exchanged-grants.js';
 import { GrantRefresh } from './grant-refresh.js';
 import { OAuthClient } from './oauth-client.js';
 import { SignInTokens } from './sign-in-tokens.js';
-import { TokenExchange } from './token-exchange.js';
 import { IdentityEndpoint } from './identity.endpoint.js';
 import { GrantEndpoint } from './grant.endpoint.js';
 import { GrantStore, SIGN_IN } from './grant-store.js';
@@ -124,7 +123,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   });
   const client = new OAuthClient(servers);
   const upstream = new UpstreamRevocation({ store, client, clock, logger });
-  const exchanged = new ExchangedGrants({ store, sessions, signIns, exchange: new TokenExchange(servers), clock });
+  const exchanged = new ExchangedGrants({ store, sessions, signIns, client, clock });
   const refresh: GrantRefresh = new GrantRefresh({
     store,
     renew: (grant) =>

@@ -1,7 +1,7 @@
 export { ApiKeys, isLive, MAX_OWN_KEYS, type KeyView } from './api-keys.js';
 export { CredentialStatus, CredentialWatch } from './credential-status.js';
 export { HeldRevocations } from './held-revocations.js';
-export { JWT_ALGORITHMS, JwtVerifier } from './jwt.js';
+export { claimAt, JWT_ALGORITHMS, JwtVerifier } from './jwt.js';
 export { PeopleRoles } from './redis-people-roles.js';
 export { PROJECT_HEADER, type ProjectContext, Projects } from './projects.js';
 export { RedisKeyLimits } from './redis-key-limits.js';

@@ -181,7 +181,7 @@ function notAccess(payload: JWTPayload): string | undefined {
 const shown = (value: unknown): string => (value === undefined ? 'missing' : JSON.stringify(value).slice(0, 200));
 
 /** Reads a claim by its full name (issuers use URLs as names), else as a dotted path through own keys. */
-function claimAt(payload: JWTPayload, name: string): unknown {
+export function claimAt(payload: JWTPayload, name: string): unknown {
   if (Object.hasOwn(payload, name)) return payload[name];
   let value: unknown = payload;
   for (const key of name.split('.')) {

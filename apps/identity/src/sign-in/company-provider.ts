@@ -1,3 +1,4 @@
+import { claimAt } from '@toolfleet/access';
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
 import { addressFault } from '@toolfleet/contracts/person-address';
 import type { egressFetch } from '@toolfleet/egress';
@@ -142,7 +143,7 @@ export class CompanyProvider {
 
   /** Providers may leave claims out of a refreshed ID token, or an introspection: without this one, no others are concluded from it. */
   #answer(claims: JsonObject, needed = 'sub'): Answer {
-    return readClaim(claims, needed) === undefined ? 'confirmed' : { claims };
+    return claimAt(claims, needed) === undefined ? 'confirmed' : { claims };
   }
 
   /**
@@ -198,7 +199,7 @@ export class CompanyProvider {
     const { user_claim: user = 'sub', tenant_claim: tenant, groups_claim: groups = 'groups' } = this.settings;
     const verified = user === 'email' ? ['email_verified'] : [];
     const needed = [user, groups, ...verified, ...(tenant === undefined ? [] : [tenant])];
-    if (needed.every((name) => readClaim(idClaims, name) !== undefined)) return undefined;
+    if (needed.every((name) => claimAt(idClaims, name) !== undefined)) return undefined;
     return openid.fetchUserInfo(config, accessToken, idClaims.sub);
   }
 
@@ -268,17 +269,6 @@ function mergeClaims(idToken: JsonObject, userInfo: JsonObject): JsonObject {
     ({ email, email_verified: verified }) => verified !== undefined && email !== claims['email'],
   );
   return isSplit ? { ...claims, email_verified: false } : claims;
-}
-
-/** Reads a claim by its full name (providers use URLs as names), else as a dotted path through own keys. */
-export function readClaim(claims: JsonObject, name: string): unknown {
-  if (Object.hasOwn(claims, name)) return claims[name];
-  let value: unknown = claims;
-  for (const key of name.split('.')) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = (value as Record<string, unknown>)[key];
-  }
-  return value;
 }
 
 /** The provider's own words come from its response; texts of a response are shown escaped and cut. */

@@ -1,3 +1,4 @@
+import { claimAt } from '@toolfleet/access';
 import {
   isReservedTenant,
   isReservedUser,
@@ -9,7 +10,6 @@ import {
 import { OPERATOR_ROLE } from '@toolfleet/contracts/roles';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { SignInSettings } from '@toolfleet/fleet-file';
-import { readClaim } from './company-provider.js';
 
 /** A user by the claims of the provider. */
 export interface SignedInUser {
@@ -27,10 +27,10 @@ export interface SignedInUser {
  */
 export function userOfClaims(claims: JsonObject, settings: SignInSettings): SignedInUser {
   const { user_claim: userClaim = 'sub', tenant_claim: tenantClaim, groups_claim: groupsClaim = 'groups' } = settings;
-  const userId = readClaim(claims, userClaim);
+  const userId = claimAt(claims, userClaim);
   if (!isPlainId(userId) || isReservedUser(userId)) throw invalid(userClaim, 'the name of the user');
   if (userClaim === 'email') requireVerified(claims, settings);
-  const groups = toNames(readClaim(claims, groupsClaim));
+  const groups = toNames(claimAt(claims, groupsClaim));
   if (settings.groups && isOverage(claims, groupsClaim)) throw new ToolError('PERMISSION_DENIED', { message: OVERAGE });
   if (settings.groups && !settings.groups.some((group) => groups.includes(group)))
     throw new ToolError('PERMISSION_DENIED', {
@@ -42,7 +42,7 @@ export function userOfClaims(claims: JsonObject, settings: SignInSettings): Sign
   // A claim with hundreds of groups would fill every session; those that mean something are kept.
   const known = groups.filter((group) => Object.hasOwn(granted, group) || settings.groups?.includes(group));
   if (roles.includes(OPERATOR_ROLE)) return { tenantId: OPERATOR_TENANT, userId, roles, groups: known };
-  const tenantId = tenantClaim === undefined ? settings.tenant : readClaim(claims, tenantClaim);
+  const tenantId = tenantClaim === undefined ? settings.tenant : claimAt(claims, tenantClaim);
   if (typeof tenantId !== 'string' || !TENANT_ID_PATTERN.test(tenantId) || isReservedTenant(tenantId))
     throw invalid(tenantClaim ?? 'tenant', 'a tenant (letters, digits, "_" and "-")');
   return { tenantId, userId, roles, groups: known };

@@ -37,18 +37,8 @@ export interface OAuthOptions {
 
 const SIGNING_ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
 const IDENTITY_FIELDS = ['token_url', 'client_id', 'client_secret', 'id_token'];
-const TEXT_FIELDS = [
-  'client_id',
-  'client_secret',
-  'private_key',
-  'signing_algorithm',
-  'token_url',
-  'issuer',
-  'scope',
-  'resource',
-  'refresh_token',
-  'assertion',
-];
+const CLIENT_FIELDS = ['client_id', 'client_secret', 'private_key', 'signing_algorithm', 'refresh_token', 'assertion'];
+const TEXT_FIELDS = [...CLIENT_FIELDS, 'token_url', 'issuer', 'scope', 'resource'];
 
 /**
  * Reads `oauth` of a server.

@@ -157,7 +157,7 @@ describe('JWT', () => {
     expect(await reason(sign({ ...given, aud: 'other' }))).toBe(
       'JWT_AUDIENCE is "toolfleet", and its audience "other"',
     );
-    expect(await reason(sign({ ...given, tenant: 'a.b' }))).toBe('its claim tenant is no tenant: "a.b"');
+    expect(await reason(sign({ ...given, tenant: 'a.b' }))).toBe('its claim tenant cannot be a tenant: "a.b"');
     expect(await reason(sign(given, {}, theirs.privateKey))).toContain('signature');
     expect(faults).toEqual([]);
     const why = `is "${ISSUER}", and tokens of the issuer say "${ISSUER}/"`;
@@ -203,7 +203,7 @@ describe('JWT', () => {
     it.each([
       ['of another directory', { tid: '00000000-6c67-4c5b-b112-36a304b66dad' }],
       ['without a directory', { tid: undefined }],
-      ['with a directory that is no id', { tid: 'x', iss: 'https://login.microsoftonline.com/x/v2.0' }],
+      ['with a directory that is not an id', { tid: 'x', iss: 'https://login.microsoftonline.com/x/v2.0' }],
     ])('is refused for an issuer of all organizations: %s', async (_what, more) => {
       const { clock, jwt } = setUp(undefined, { ...multi, tokenTypes: ['JWT'] });
       const token = sign({ ...claims(clock), ...entra, scp: 'a', ...more }, { typ: 'JWT' });

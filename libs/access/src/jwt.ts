@@ -139,7 +139,7 @@ export class JwtVerifier {
     const { claims } = this.settings;
     const tenantId = claimAt(payload, claims.tenant);
     if (typeof tenantId !== 'string' || !TENANT_ID_PATTERN.test(tenantId) || isReservedTenant(tenantId))
-      throw new TokenRefused(`its claim ${claims.tenant} is no tenant: ${shown(tenantId)}`);
+      throw new TokenRefused(`its claim ${claims.tenant} cannot be a tenant: ${shown(tenantId)}`);
     // Entra sends no groups of users that are in many, and a reference instead.
     if (claims.roles !== undefined && Object.hasOwn(Object(payload['_claim_names']), claims.roles))
       this.onFault(
@@ -152,7 +152,7 @@ export class JwtVerifier {
     // They become parts of store keys, log lines and ledger rows.
     const names = typeof tier === 'string' ? [...roles, ...tools, tier] : [...roles, ...tools];
     if (!isPlainId(payload.sub) || isReservedUser(payload.sub) || !names.every(isPlainId))
-      throw new TokenRefused('its sub, or a role, tool or tier in it, is no plain name');
+      throw new TokenRefused('its sub, or a role, tool or tier in it, is not a plain name');
     return {
       tenantId,
       userId: payload.sub,

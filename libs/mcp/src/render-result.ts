@@ -113,7 +113,7 @@ function renderContent({
   return [{ type: 'text', text: typeof output === 'string' ? output : JSON.stringify(output) }];
 }
 
-/** Binary output that clients show, such as a picture of an OpenAPI operation, as its block; a part of it is no picture. */
+/** Binary output that clients show, such as a picture of an OpenAPI operation, as its block; a part of one is left as it was. */
 function toMedia(output: Json, metadata: JsonObject): ContentBlock | undefined {
   if (!isJsonObject(output) || metadata['truncated'] === true) return undefined;
   const { content_base64: data, content_type: mimeType } = output;

@@ -38,7 +38,7 @@ export function toTokens(answer: TokenEndpointResponse): Tokens {
 /**
  * The answer of a token endpoint in the form of RFC 6749 section 5, for the strict reader behind. Servers send a form instead of JSON, an
  * error with status 200, a list of scopes, members that are null, a lifetime as a string and no `token_type`.
- * @returns the response as it is, when its body is neither JSON nor a form
+ * @returns the response unchanged when its body is neither JSON nor a form
  */
 export async function readTokenAnswer(response: Response): Promise<Response> {
   const text = await response.text();

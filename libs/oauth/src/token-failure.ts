@@ -26,7 +26,7 @@ const UNSENT = new Set(['AUTH_NOT_CONFIGURED', 'EGRESS_REFUSED']);
  * `state: auth_failed` and the `oauth_error` of the server.
  */
 export class TokenFailure extends ToolError {
-  /** @param reason code of the protocol, or words of ours: never a text that may quote the request */
+  /** @param reason code of the protocol, or our own words: never a text that may quote the request */
   constructor(
     readonly kind: FailureKind,
     readonly reason: string,

@@ -107,7 +107,7 @@ function parametersAt(root: JsonObject, owner: JsonObject, pointer: string, find
   });
 }
 
-/** A copy of what a reference to a shared part of the document names; anything else as it is. */
+/** A copy of what a reference to a shared part of the document names; anything else unchanged. */
 function sharedAt(root: JsonObject, section: string, node: JsonObject): JsonObject {
   const prefix = `#/${section}/`;
   const ref = stringAt(node, '$ref');

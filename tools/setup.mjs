@@ -45,6 +45,8 @@ handOver(node);
 async function build() {
   await run(node, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '-b'], 'the build failed');
   await run(node, [join(ROOT, 'tools', 'build-console.mjs')], 'the build of the console failed');
+  if (script === 'up')
+    await run(node, [join(ROOT, 'tools/release/packages.mjs'), 'fleetctl'], 'the bundle of fleetctl failed');
 }
 
 async function installDependencies() {

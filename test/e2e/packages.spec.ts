@@ -120,6 +120,24 @@ describe.each(MAJORS)('under Node %i', (major) => {
     });
   });
 
+  it_('fleetctl takes at most 0.3 s of CPU besides what Node takes', async () => {
+    const bin = join(folder, 'node_modules/@toolfleet/fleetctl/bin/fleetctl.mjs');
+    const print = 'process.on("exit", () => process._rawDebug(Object.values(process.cpuUsage()).join()))';
+    const secondsOf = async (...args: string[]) => {
+      const { stderr } = await run(node!, ['--import', `data:text/javascript,${print}`, ...args], { cwd: folder, env });
+      return stderr.split(',').reduce((sum, micros) => sum + Number(micros), 0) / 1e6;
+    };
+    // The least of several: a busy machine takes more for the same.
+    const least = async (...args: string[]) => {
+      const seen: number[] = [];
+      for (let run_ = 0; run_ < 5; run_ += 1) seen.push(await secondsOf(...args));
+      return Math.min(...seen);
+    };
+    const bare = await least('-e', '0');
+    for (const line of ['--help', 'completion bash', 'call calculator --expression 1 --json'])
+      expect((await least(bin, ...line.split(' '))) - bare, line).toBeLessThan(0.3);
+  });
+
   it_('fleetctl calls a tool, refuses wrong arguments and inspects a document', async () => {
     const bin = join(folder, 'node_modules/@toolfleet/fleetctl/bin/fleetctl.mjs');
     const fleetctl = (...args: string[]) => run(node!, [bin, ...args], { cwd: folder, env });

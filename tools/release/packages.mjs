@@ -1,10 +1,22 @@
 /**
  * `npm run packages`: makes `build/packages/{client,fleetctl}`, complete packages for npm, and packs them to
  * `build/packages/*.tgz`. Own packages are bundled into each, with their types, so that nothing refers to a workspace; what
- * is bundled of others is listed with its licences in a file of the package.
+ * is bundled of others is listed with its licences in a file of the package. `node tools/release/packages.mjs fleetctl` bundles only
+ * the program of this clone.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -43,10 +55,52 @@ const COMMONJS = `import { createRequire as __toolfleetRequire } from 'node:modu
 const require = __toolfleetRequire(import.meta.url);`;
 
 const COMMAND = `#!/usr/bin/env node
-import { main } from '../dist/index.js';
+import module from 'node:module';
 
+module.enableCompileCache?.(); // Node 22 and later
+const { main } = await import('../dist/index.js');
 process.exitCode = await main(process.argv.slice(2));
 `;
+
+/** Bundles the code of a package: an entry point reaches the code of what is asked for only. @returns esbuild's metafile */
+async function bundlePackage(name, outdir) {
+  const { entries, bin, peers } = PACKAGES[name];
+  const missing = Object.values(entries).find((entry) => !existsSync(join(ROOT, entry)));
+  if (missing) throw new Error(`${missing} is missing; run "npm run build" first`);
+  const { metafile } = await build({
+    entryPoints: Object.fromEntries(Object.entries(entries).map(([entry, path]) => [entry, join(ROOT, path)])),
+    outdir,
+    bundle: true,
+    splitting: true,
+    platform: bin ? 'node' : 'neutral',
+    mainFields: ['module', 'main'],
+    target: ['node20', 'es2022'],
+    format: 'esm',
+    keepNames: true,
+    minifySyntax: true,
+    minifyWhitespace: true,
+    metafile: true,
+    logLevel: 'error',
+    absWorkingDir: ROOT,
+    external: peers,
+    plugins: [inlineText()],
+    banner: bin ? { js: COMMONJS } : {},
+  });
+  return metafile;
+}
+
+/** Makes `build/fleetctl`, which the program of this clone runs while it is newer than what tsc wrote (`built.json`). */
+export async function bundleFleetctl() {
+  const outdir = join(ROOT, 'build/fleetctl');
+  const made = `${outdir}.${process.pid}`;
+  const { inputs } = await bundlePackage('fleetctl', made);
+  const projects = new Set(Object.keys(inputs).flatMap((path) => /^(?:libs|tools)\/.*?(?=dist\/)/.exec(path) ?? []));
+  const stamps = [...projects].map((project) => join(ROOT, project, 'dist/.tsbuildinfo'));
+  const built = stamps.map((stamp) => [relative(outdir, stamp), statSync(stamp).mtimeMs]);
+  writeFileSync(join(made, 'built.json'), JSON.stringify(Object.fromEntries(built)));
+  rmSync(outdir, { recursive: true, force: true });
+  renameSync(made, outdir);
+}
 
 /**
  * Makes and packs one package.
@@ -62,25 +116,7 @@ export async function makePackage(name, { into = join(ROOT, 'build', 'packages')
   if (version !== undefined) manifest.version = version;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(folder, 'dist'), { recursive: true });
-  const missing = Object.values(made.entries).find((entry) => !existsSync(join(ROOT, entry)));
-  if (missing) throw new Error(`${missing} is missing; run "npm run build" first`);
-  const { metafile } = await build({
-    entryPoints: Object.fromEntries(Object.entries(made.entries).map(([entry, path]) => [entry, join(ROOT, path)])),
-    outdir: join(folder, 'dist'),
-    bundle: true,
-    splitting: true,
-    platform: made.bin ? 'node' : 'neutral',
-    mainFields: ['module', 'main'],
-    target: ['node20', 'es2022'],
-    format: 'esm',
-    keepNames: true,
-    metafile: true,
-    logLevel: 'error',
-    absWorkingDir: ROOT,
-    external: made.peers,
-    plugins: [inlineText()],
-    ...(made.bin ? { banner: { js: COMMONJS } } : {}),
-  });
+  const metafile = await bundlePackage(name, join(folder, 'dist'));
   copyTypes(made, join(folder, 'dist'));
   if (made.bin) {
     mkdirSync(join(folder, 'bin'));
@@ -190,6 +226,8 @@ function readJson(path) {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  for (const { name, version, archive, files } of await makePackages())
-    console.log(`${name} ${version}: ${relative(ROOT, archive)}, ${files.length} files`);
+  if (process.argv[2] === 'fleetctl') await bundleFleetctl();
+  else
+    for (const { name, version, archive, files } of await makePackages())
+      console.log(`${name} ${version}: ${relative(ROOT, archive)}, ${files.length} files`);
 }

@@ -16,13 +16,20 @@ export interface CommandContext {
   gateway(ignoredFlags?: ReadonlySet<string>): Gateway;
   /** Aborted by Ctrl-C. */
   signal: AbortSignal;
+  commands: CommandTable;
 }
+
+/** A command in the list of all. */
+export interface CommandRow {
+  summary: string;
+  load(): Promise<Command>;
+}
+export type CommandTable = ReadonlyMap<string, CommandRow>;
 
 /** One command of the CLI. */
 export interface Command {
   /** What follows `fleetctl`; alternatives are separated by ` | `. */
   usage: string;
-  summary: string;
   /** Options in addition to the global ones, as shown by `--help`. */
   options?: readonly (readonly [string, string])[];
   /** First arguments, for completion. */
@@ -50,15 +57,15 @@ const GLOBAL_OPTIONS = [
 ] as const;
 
 /** Help that lists every command. */
-export function generalHelp(commands: ReadonlyMap<string, Command>): string {
-  const rows = [...commands].map(([name, command]) => [name, command.summary] as const);
+export function generalHelp(commands: CommandTable): string {
+  const rows = [...commands].map(([name, { summary }]) => [name, summary] as const);
   return `fleetctl: call and manage the tools of a fleet\n\n${columns(rows)}\n${columns(GLOBAL_OPTIONS)}\nExit codes: 0 success, 1 failure, 2 usage error, 3 no connection, 4 not allowed\n`;
 }
 
 /** Help of one command. */
-export function commandHelp(command: Command): string {
+export function commandHelp(command: Command, summary: string): string {
   const uses = command.usage.split(' | ').map((use) => `  fleetctl ${use}\n`);
-  return `${command.summary}\n\n${uses.join('')}\n${columns([...(command.options ?? []), ...GLOBAL_OPTIONS])}`;
+  return `${summary}\n\n${uses.join('')}\n${columns([...(command.options ?? []), ...GLOBAL_OPTIONS])}`;
 }
 
 function columns(rows: readonly (readonly [string, string])[]): string {

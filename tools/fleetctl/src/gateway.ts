@@ -10,6 +10,7 @@ import {
 import type { ErrorBody } from '@toolfleet/contracts/wire';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
+import { httpFetch } from './http-fetch.js';
 
 /** A response of the gateway with an error status. */
 export class Refused extends CliError {
@@ -37,7 +38,7 @@ export class Gateway {
     readonly connection: Connection,
     /** Aborted by Ctrl-C; ends requests without their own signal. */
     private readonly interrupted: AbortSignal,
-    send: typeof fetch = fetch,
+    send: typeof fetch = httpFetch,
   ) {
     const { url, key } = connection;
     this.#client = new ToolfleetClient({ url, apiKey: key, fetch: (input, init = {}) => answered(send, input, init) });
@@ -85,7 +86,7 @@ async function answered(send: typeof fetch, input: Parameters<typeof fetch>[0], 
       'user-agent': 'fleetctl',
       ...(init.headers as Record<string, string>),
     };
-    response = await send(input, { ...init, headers, redirect: 'error' }); // a redirect must not receive the key
+    response = await send(input, { ...init, headers });
   } catch (error) {
     if (init.signal?.aborted) throw new CliError('Interrupted', 130);
     const { cause, message } = error as { cause?: { code?: string; message?: string }; message: string };

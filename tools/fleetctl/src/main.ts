@@ -1,31 +1,6 @@
 import { suggestion } from '@toolfleet/contracts/text';
-import { type Command, commandHelp, generalHelp } from './command.js';
-import { apply } from './commands/apply.js';
-import { approvals } from './commands/approvals.js';
-import { audit } from './commands/audit.js';
-import { budgets } from './commands/budgets.js';
-import { call } from './commands/call.js';
-import { calls } from './commands/calls.js';
-import { check } from './commands/check.js';
-import { completion } from './commands/completion.js';
-import { exportFleet } from './commands/export.js';
-import { config } from './commands/config.js';
-import { describe, tools } from './commands/tools.js';
-import { health } from './commands/health.js';
-import { connections } from './commands/connections.js';
-import { keys } from './commands/keys.js';
-import { sessions } from './commands/sessions.js';
-import { pythonModules } from './commands/python-modules.js';
-import { openapi, runOpenapi } from './commands/openapi.js';
-import { rules } from './commands/rules.js';
-import { sources } from './commands/sources.js';
-import { toolsets } from './commands/toolsets.js';
-import { toolNew } from './commands/tool-new.js';
-import { userPurge } from './commands/purge.js';
-import { tenants } from './commands/tenants.js';
-import { usage } from './commands/usage.js';
-import { users } from './commands/users.js';
-import { webhooks } from './commands/webhooks.js';
+import { type Command, type CommandRow, commandHelp, generalHelp } from './command.js';
+import { COMMANDS } from './command-table.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
 import { Gateway } from './gateway.js';
@@ -33,42 +8,14 @@ import { hasSwitch, parseCommandLine, type CommandLine } from './command-line.js
 import { CALL_OPTIONS } from './tool-arguments.js';
 import { systemTerminal, type Terminal } from './terminal.js';
 
-/** Every command by name, in the order of the help. */
-const COMMANDS: ReadonlyMap<string, Command> = new Map([
-  ['tools', tools],
-  ['describe', describe],
-  ['call', call],
-  ['calls', calls],
-  ['usage', usage],
-  ['budgets', budgets],
-  ['keys', keys],
-  ['sessions', sessions],
-  ['connections', connections],
-  ['sources', sources],
-  ['approvals', approvals],
-  ['toolsets', toolsets],
-  ['rules', rules],
-  ['webhooks', webhooks],
-  ['apply', apply],
-  ['export', exportFleet],
-  ['tenants', tenants],
-  ['users', users],
-  ['user purge', userPurge],
-  ['python-modules', pythonModules],
-  ['health', health],
-  ['audit', audit],
-  ['tool new', toolNew],
-  ['openapi', openapi],
-  ['check', check],
-  ['config', config],
-  ['completion', completion(() => COMMANDS)],
-]);
-
 /** The command of a line and the words after its name of one or two words. */
-function findCommand(words: readonly string[]): { command: Command; words: readonly string[] } | undefined {
+function findCommand(
+  words: readonly string[],
+): { name: string; row: CommandRow; words: readonly string[] } | undefined {
   for (const length of [2, 1]) {
-    const command = words.length >= length ? COMMANDS.get(words.slice(0, length).join(' ')) : undefined;
-    if (command) return { command, words: words.slice(length) };
+    const name = words.slice(0, length).join(' ');
+    const row = words.length >= length ? COMMANDS.get(name) : undefined;
+    if (row) return { name, row, words: words.slice(length) };
   }
   return undefined;
 }
@@ -114,6 +61,7 @@ async function dispatch(
         return true;
       },
     });
+    const { runOpenapi } = await import('./commands/openapi.js');
     return runOpenapi(argv.slice(1), {
       env: environment.env,
       stdout: sink(terminal.out),
@@ -135,16 +83,17 @@ async function dispatch(
         EXIT.usage,
       );
     const asked = findCommand(line.words.slice(1));
-    terminal.out(asked ? commandHelp(asked.command) : generalHelp(COMMANDS));
+    terminal.out(asked ? commandHelp(await asked.row.load(), asked.row.summary) : generalHelp(COMMANDS));
     return line.words.length === 0 && !hasSwitch(line, 'help') ? EXIT.usage : EXIT.ok;
   }
-  const { command, words } = found;
+  const { name, row, words } = found;
+  const command = await row.load();
   const [tool] = words;
   const isHelp = hasSwitch(line, 'help');
   // The arguments of a tool are the options of its call.
-  const showsTool = isHelp && command === COMMANDS.get('call') && tool !== undefined;
+  const showsTool = isHelp && name === 'call' && tool !== undefined;
   if (isHelp && !showsTool) {
-    terminal.out(commandHelp(command));
+    terminal.out(commandHelp(command, row.summary));
     return EXIT.ok;
   }
   rejectUnknownOptions(line, command);
@@ -154,7 +103,7 @@ async function dispatch(
       `${JSON.stringify(strange)} is an unexpected argument; usage: fleetctl ${command.usage}`,
       EXIT.usage,
     );
-  return (showsTool ? describe : command).run({
+  return (showsTool ? await COMMANDS.get('describe')!.load() : command).run({
     line,
     words: showsTool ? [tool] : words,
     terminal,
@@ -162,6 +111,7 @@ async function dispatch(
     json: hasSwitch(line, 'json'),
     gateway: (ignoredFlags) => new Gateway(findConnection(line, environment, ignoredFlags), signal),
     signal,
+    commands: COMMANDS,
   });
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
-import { FleetFileError, parseFleetFiles, type McpEntry } from '@toolfleet/fleet-file';
+import type { McpEntry } from '@toolfleet/fleet-file';
 import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
@@ -66,7 +66,7 @@ export async function addCommand(
       `The fleet would run this command on this machine, with your rights. --allow lets the fleet that npm start runs here start it`,
     );
   const gateway = context.gateway();
-  declareServer(join(dirname(gateway.connection.from), 'fleet.yaml'), name, entry);
+  await declareServer(join(dirname(gateway.connection.from), 'fleet.yaml'), name, entry);
   const source = await started(gateway, name);
   if (source.state !== 'ok')
     throw new CliError(`The fleet could not start ${shown}: ${source.last_error ?? source.state}`);
@@ -103,7 +103,7 @@ async function inspect(command: ServerCommand, shown: string): Promise<Inspected
  * Adds an entry to `mcp_servers` of a configuration file, and keeps its comments.
  * @throws CliError when the file has the name already, or is written in a way that cannot be extended
  */
-function declareServer(file: string, name: string, entry: JsonObject): void {
+async function declareServer(file: string, name: string, entry: JsonObject): Promise<void> {
   const row = `${name}: ${JSON.stringify(entry)}`;
   const before = readFileSync(file, 'utf8');
   const [head] = /^mcp_servers:[ \t]*(#.*)?$/m.exec(before) ?? [];
@@ -112,11 +112,11 @@ function declareServer(file: string, name: string, entry: JsonObject): void {
     head === undefined
       ? `${before.replace(/\n*$/, '\n')}\nmcp_servers:\n${indent}${row}\n`
       : before.replace(head, () => `${head}\n${indent}${row}`);
-  const known = serversOf(before);
+  const known = await serversOf(before);
   if (known.some((server) => server.name === name))
     throw new CliError(`${file} has a server named ${name}; choose another with --name`, EXIT.usage);
   const isExtended = isDeepStrictEqual(
-    serversOf(after).toSorted(byName),
+    (await serversOf(after)).toSorted(byName),
     [...known, { url: '', ...entry, name }].toSorted(byName),
   );
   if (!isExtended) throw new CliError(`${file} cannot be extended; add this below mcp_servers:\n  ${row}`);
@@ -126,7 +126,9 @@ function declareServer(file: string, name: string, entry: JsonObject): void {
 const byName = (one: { name: string }, other: { name: string }): number => (one.name < other.name ? -1 : 1);
 
 /** The servers of a configuration file; none of a text that is not valid. */
-function serversOf(text: string): McpEntry[] {
+async function serversOf(text: string): Promise<McpEntry[]> {
+  // Imported on demand, because its schema compiler is large.
+  const { FleetFileError, parseFleetFiles } = await import('@toolfleet/fleet-file');
   try {
     return parseFleetFiles([{ file: '', text }]).mcp;
   } catch (error) {

@@ -22,7 +22,6 @@ const SIGNS = {
 /** `fleetctl apply`: applies a folder of files to the fleet. */
 export const apply: Command = {
   usage: 'apply -f <folder|file> [--diff] [--prune]',
-  summary: 'Make sources, toolsets, rights of keys, budgets and webhooks what files say; check policies',
   options: [
     ['-f, --file <path>', 'A file, or a folder with its folders: *.yaml, *.yml, *.rego'],
     ['--diff', 'Change nothing: show what would change; exits with 1 when anything would'],

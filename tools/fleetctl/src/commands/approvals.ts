@@ -16,7 +16,6 @@ const CONTEXT_LINES = 2;
 export const approvals: Command = {
   usage:
     'approvals [list] | approvals show <call> | approvals show <tool> [--replay] | approvals approve <call> [--note <text>] [--grant <duration> [--vary <names>]] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision> | approvals grants [list] [--ended] | approvals grants show|revoke <grant>',
-  summary: 'Decide on calls that wait for a person, and on tools that changed or look suspicious',
   options: [
     ['--note <text>', 'approve, reject: kept with the decision on a call; its caller sees why it was rejected'],
     [

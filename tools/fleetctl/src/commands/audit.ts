@@ -66,7 +66,6 @@ class AuditCheck {
 /** `fleetctl audit verify FILE…`. */
 export const audit: Command = {
   usage: 'audit verify FILE…',
-  summary: 'Show lines of the audit log that are cut, changed, moved or missing',
   verbs: ['verify'],
   known: [],
   async run({ words, json, terminal }) {

@@ -20,8 +20,6 @@ export const LIMIT_OPTIONS = [
 export const budgets: Command = {
   usage:
     'budgets [list] [--tenant <tenant>] | budgets set <user|key|tenant> <id> --usd 20 [--tokens 100000] [--period day|month|total] | budgets remove <user|key|tenant> <id> [--period day|month|total]',
-  summary:
-    'Show limits and what is spent of them; set limits of users and keys (administrators) and tenants (operators)',
   options: [...LIMIT_OPTIONS, ['--tenant <tenant>', 'Of this tenant (operators)']],
   verbs: ['list', 'set', 'remove'],
   mostWords: 3,

@@ -11,7 +11,6 @@ import { CALL_OPTIONS, toolArguments } from '../tool-arguments.js';
 /** `fleetctl call`. */
 export const call: Command = {
   usage: 'call <tool> [--<argument> <value>…] [name=value…] [--arguments JSON|@file|-]',
-  summary: 'Call a tool and show its result',
   options: [
     ['-a, --arguments JSON', 'All arguments as JSON; @file reads a file, - standard input'],
     ['--async', 'Run it in the background and follow it'],

@@ -9,7 +9,6 @@ import { readAllCalls, readCalls } from '../read-calls.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
-import { exportCalls } from './export-calls.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
 
@@ -22,7 +21,6 @@ const AGAIN_MS = 1_000;
 export const calls: Command = {
   usage:
     'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls replay <call_id or filters> [--for-real] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv|parquet] [--output FILE|s3://bucket/key|-]',
-  summary: 'Find, show, follow and export calls; cancel one that runs in the background',
   options: [
     ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, replay, export: ${help}`] as const),
     ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
@@ -72,7 +70,8 @@ const VERBS: Readonly<Record<string, { words: number[]; run(context: CommandCont
     cancel: { words: [1], run: cancelCall },
     replay: { words: [0, 1], run: replayCalls },
     tail: { words: [0], run: tailCalls },
-    export: { words: [0], run: exportCalls },
+    // Writers of tables are large.
+    export: { words: [0], run: async (context) => (await import('./export-calls.js')).exportCalls(context) },
   };
 
 async function listCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {

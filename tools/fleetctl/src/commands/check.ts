@@ -6,7 +6,6 @@ import { jsonText } from '../terminal.js';
 /** `fleetctl check`: the faults that the services of a fleet would report about a configuration file. */
 export const check: Command = {
   usage: 'check <file> …',
-  summary: 'Check a configuration file as the services do; needs no fleet',
   known: [],
   async run({ words, json, terminal }) {
     if (words.length === 0) throw new CliError(`usage: fleetctl ${check.usage}`, EXIT.usage);

@@ -1,5 +1,5 @@
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command } from '../command.js';
+import type { Command, CommandTable } from '../command.js';
 import type { JsonObject } from '@toolfleet/contracts';
 import { getTool, type Gateway } from '../gateway.js';
 import { isPlainWord } from '../terminal.js';
@@ -34,22 +34,21 @@ const SCRIPTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** `fleetctl completion`: a script for the shell that runs `fleetctl completion words` to get the candidates. */
-export const completion = (commands: () => ReadonlyMap<string, Command>): Command => ({
+export const completion: Command = {
   usage: 'completion <bash|zsh|fish>',
-  summary: 'Print a shell script that completes commands, tools, arguments and their values',
   known: [],
   verbs: [...SCRIPTS.keys()],
-  async run({ words, line, terminal, gateway, signal }) {
+  async run({ words, line, terminal, gateway, signal, commands }) {
     const [what = ''] = words;
     const script = SCRIPTS.get(what);
     if (script !== undefined) terminal.out(script);
     else if (what === 'words') {
-      const found = await candidates(line.rest, commands(), gateway, signal);
+      const found = await candidates(line.rest, commands, gateway, signal);
       terminal.out(found.map((one) => `${one}\n`).join(''));
     } else throw new CliError('usage: fleetctl completion <bash|zsh|fish>', EXIT.usage);
     return EXIT.ok;
   },
-});
+};
 
 /**
  * Candidates for the next word of a command line. Names and values that a shell could interpret are left out: they have to be
@@ -57,7 +56,7 @@ export const completion = (commands: () => ReadonlyMap<string, Command>): Comman
  */
 async function candidates(
   typed: readonly string[],
-  commands: ReadonlyMap<string, Command>,
+  commands: CommandTable,
   gateway: () => Gateway,
   signal: AbortSignal,
 ): Promise<string[]> {
@@ -69,7 +68,7 @@ async function candidates(
     .filter((name) => name.startsWith(`${first} `))
     .map((name) => name.slice(first.length + 1));
   if (two.length > 0 && words.length === 1) return two;
-  const command = commands.get(`${first} ${second ?? ''}`) ?? commands.get(first);
+  const command = await (commands.get(`${first} ${second ?? ''}`) ?? commands.get(first))?.load();
   if (!command) return [];
   if (first === 'call' || first === 'describe') {
     if (words.length === 1) return toolNames(gateway(), signal, toolset);

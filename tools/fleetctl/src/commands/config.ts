@@ -8,7 +8,6 @@ import { jsonText } from '../terminal.js';
 /** `fleetctl config`: the user's own connection file. */
 export const config: Command = {
   usage: 'config | config set <url|api_key> <value> | config set api_key - | config unset <url|api_key>',
-  summary: 'Show or change the connection kept in your configuration folder',
   options: [['-', 'As value: read from standard input, so that no key ends up in the history of the shell']],
   known: [],
   verbs: ['set', 'unset'],

@@ -10,7 +10,6 @@ import { jsonText, table } from '../terminal.js';
 export const connections: Command = {
   usage:
     'connections [list] [--user <id>] | connections connect <kind/name> [< key-file] | connections revoke <kind/name> [--user <id>] | connections reseal',
-  summary: 'Your accounts at sources whose tools act as you',
   options: [['--user <id>', 'list, revoke: another user of the tenant (administrators)']],
   verbs: ['list', 'connect', 'revoke', 'reseal'],
   known: ['user'],

@@ -9,7 +9,6 @@ import { jsonText } from '../terminal.js';
 /** `fleetctl export`: resources made over the HTTP API, as files that `apply` reads. */
 export const exportFleet: Command = {
   usage: 'export [--declaration <name>] [--visibility <fleet>]',
-  summary: 'Print sources, toolsets, rights of keys, budgets and webhooks as YAML for apply, without secrets',
   options: [
     ['--declaration <name>', 'Name of the declaration; default: exported'],
     ['--visibility <fleet>', 'Sources and toolsets that are shared with all tenants (operators)'],

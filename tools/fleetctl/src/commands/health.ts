@@ -8,7 +8,6 @@ import { jsonText, paint, plain } from '../terminal.js';
 /** `fleetctl health`. */
 export const health: Command = {
   usage: 'health',
-  summary: 'Show whether the fleet is ready for calls, and to operators what is wrong with its configuration',
   mostWords: 0,
   known: [],
   async run({ json, terminal, gateway, signal }) {

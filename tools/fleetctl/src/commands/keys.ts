@@ -11,7 +11,6 @@ const OPTIONS = ['tenant', 'user', 'service', 'tools', 'projects', 'toolset', 't
 /** `fleetctl keys`. */
 export const keys: Command = {
   usage: 'keys [list] | keys create <client> | keys revoke <id> [--children] | keys roles',
-  summary: 'Manage API keys: your own; administrators those of their tenant, operators all',
   options: [
     ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
     ['--service <name>', 'create: for a service account, user service:<name> (administrators); default: for yourself'],

@@ -5,7 +5,6 @@ import type { Command } from '../command.js';
 /** `fleetctl openapi inspect|request`. These commands parse their own options and have their own help. */
 export const openapi: Command = {
   usage: 'openapi inspect <file|url>… | openapi request <file|url> <operation>',
-  summary: 'Show the tools of an OpenAPI document, or the request of a call',
   verbs: ['inspect', 'request'],
   run: () => Promise.reject(new CliError('usage: fleetctl openapi inspect|request … (--help)', EXIT.usage)),
 };

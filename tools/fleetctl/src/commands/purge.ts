@@ -18,7 +18,6 @@ export const PURGE_OPTIONS = [
 export const userPurge: Command = {
   usage:
     'user purge <user> --tenant <tenant> --confirm <tenant>/<user> | user purge <user> --tenant <tenant> --dry-run',
-  summary: 'Remove all data of one user of a tenant (administrators of the tenant)',
   options: [['--tenant <id>', 'Tenant of the user; required'], ...PURGE_OPTIONS],
   known: ['tenant', 'dry-run', 'confirm', 'no-wait'],
   mostWords: 1,

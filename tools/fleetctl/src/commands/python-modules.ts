@@ -5,8 +5,6 @@ import { jsonText, table } from '../terminal.js';
 /** `fleetctl python-modules`. */
 export const pythonModules: Command = {
   usage: 'python-modules [list] | python-modules set strict [module …]',
-  summary:
-    'Modules that Python runs may import in addition at strictness strict (set: operators; replaces the added modules)',
   verbs: ['list', 'set'],
   async run({ gateway, json, terminal, words }) {
     const [verb = 'list', level, ...modules] = words;

@@ -20,8 +20,6 @@ const DEFAULT_FROM = '30d';
 export const rules: Command = {
   usage:
     'rules test policy <folder or file …> | rules test limit <tool> <calls per minute> | rules test toolset <name> <JSON> | rules test budget <user|key|tenant> <id> --usd 20 [--period day|month|total]',
-  summary:
-    'Show what a rule would have done to recorded calls, before it is saved (administrators; policies: operators)',
   options: [
     ...FILTERS.filter(([name]) => TESTED.has(name)).map(
       ([name, , value, help]) => [`--${name} ${value}`, help] as const,

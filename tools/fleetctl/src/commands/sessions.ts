@@ -6,7 +6,6 @@ import { jsonText, table } from '../terminal.js';
 /** `fleetctl sessions`. */
 export const sessions: Command = {
   usage: 'sessions [list] | sessions end <id>',
-  summary: 'Sign-ins of people, in browsers and MCP clients: your own, administrators those of their tenant',
   options: [['--tenant <id>', 'another tenant (operators)']],
   verbs: ['list', 'end'],
   known: ['tenant'],

@@ -11,7 +11,6 @@ import { showFindings } from './source-findings.js';
 export const sources: Command = {
   usage:
     'sources [list] | sources show <source> | sources add <url|file|command> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
-  summary: 'Manage sources of tools: administrators of their tenant, operators of all',
   options: [
     ['--name <name>', 'add <url|file|command>: instead of a name made from it'],
     ['--allow', 'add: lets the fleet that npm start runs here connect to the source, or start the command'],

@@ -11,7 +11,6 @@ import { purge, PURGE_OPTIONS, purgeStatus } from './purge.js';
 export const tenants: Command = {
   usage:
     'tenants [list] | tenants create <tenant> [--tier <name>] [--usd 500] | tenants show <tenant> | tenants limits <tenant> [--usd 500] [--tokens 100000] [--period day|month|total] | tenants purge <tenant> --confirm <tenant> | tenants purge <tenant> --dry-run | tenants purge status <id>',
-  summary: 'List, create, limit and remove tenants (operators); show your own (administrators)',
   options: [
     ['--client <name>', 'create: name of the administrator key; default admin'],
     ['--tier <name>', 'create: rate class of the administrator key'],

@@ -17,7 +17,6 @@ const TOOLSETS = ['compute', 'web', 'files', 'agent'];
 /** `fleetctl tool new`: generates the file of a plugin tool. */
 export const toolNew: Command = {
   usage: 'tool new <name> [--dir plugins] [--toolset compute]',
-  summary: 'Generate the file of a tool of your own',
   options: [
     ['--dir <folder>', 'Plugin folder (BUILTIN_PLUGINS_DIR); default plugins'],
     ['--toolset <name>', 'compute, web, files or agent: which process runs it; default compute'],

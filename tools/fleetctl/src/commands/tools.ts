@@ -17,7 +17,6 @@ const isTextVerb = (verb: string | undefined): verb is keyof typeof TEXTS =>
 /** `fleetctl tools`. */
 export const tools: Command = {
   usage: 'tools [list] | tools search <task> | tools stubs [<tool> …] | tools types [--python] [<tool> …]',
-  summary: 'List or find the tools that you may call, or print stubs or types of them for programs',
   options: [
     ['--category <word>', 'Only tools of this category or tag'],
     ['--source <name>', 'Only tools of this server or API'],
@@ -86,7 +85,6 @@ function firstSentence(text: string): string {
 /** `fleetctl describe`. */
 export const describe: Command = {
   usage: 'describe <tool>',
-  summary: 'Show what a tool does and its arguments',
   options: [TOOLSET_OPTION],
   mostWords: 1,
   known: ['toolset'],

@@ -11,7 +11,6 @@ import { readJsonObject } from '../tool-arguments.js';
 export const toolsets: Command = {
   usage:
     'toolsets [list] | toolsets show <toolset> [version] | toolsets put <name> \'{"include": {"tools": ["crm_*"]}}\' | toolsets rollback <toolset> <version> | toolsets approve <toolset> <tool> <revision> | toolsets remove <toolset>',
-  summary: 'Manage selections of tools for agents: administrators of their tenant, operators of all',
   options: [['--visibility <fleet>', 'put: shared with all tenants (operators)']],
   verbs: ['list', 'show', 'put', 'rollback', 'approve', 'remove'],
   known: ['visibility'],

@@ -9,8 +9,6 @@ import { budgetTable } from './budgets.js';
 export const usage: Command = {
   usage:
     'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31] [--tenant <tenant>] | usage forecast [--by tool] | usage bill [--from 2026-01-01] [--to 2026-01-31] [--format csv]',
-  summary:
-    'Show the usage of your tenant, a forecast, what is left of its budgets, and bills; operators also of others',
   options: [
     [
       '--by <groups>',

@@ -6,8 +6,6 @@ import { jsonText, table } from '../terminal.js';
 /** `fleetctl users revoke`. */
 export const users: Command = {
   usage: 'users revoke <user>',
-  summary:
-    'End all access of a user within 5 seconds: sign-ins, MCP clients, keys (administrators of their tenant); data stays',
   options: [['--tenant <id>', 'another tenant (operators)']],
   verbs: ['revoke'],
   known: ['tenant'],

@@ -13,7 +13,6 @@ const LOOK_MS = 250;
 export const webhooks: Command = {
   usage:
     'webhooks [list] | webhooks create <url> [--kinds names] | webhooks show|rotate|test|on|off|remove <id> | webhooks deliveries <id> [--state failed] | webhooks redeliver <id> <event>|--failed-since <instant>',
-  summary: 'Manage endpoints that events are posted to (administrators)',
   options: [
     ['--kinds <names>', 'create: kinds of events, separated by commas; default: call.finished'],
     ['--tools <globs>', 'create: only events about these tools, separated by commas'],

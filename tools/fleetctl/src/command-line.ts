@@ -34,7 +34,11 @@ const SWITCHES = new Set([
   'ended',
   'diff',
   'prune',
+  'replace',
+  'yes',
 ]);
+/** Those of them that `call` has: others are arguments of its tool, which have values. */
+const CALL_SWITCHES = new Set(['json', 'help', 'async', 'dry-run', 'no-retry', 'no-wait']);
 const SHORT: Readonly<Record<string, string>> = {
   h: 'help',
   j: 'json',
@@ -69,7 +73,8 @@ export function parseCommandLine(argv: readonly string[]): CommandLine {
     if (line.words.length === 0 || !word.startsWith('--')) line.own.add(name);
     const next = argv[index + 1];
     let given: string | true = value ?? true;
-    if (value === undefined && !SWITCHES.has(name) && next !== undefined && !looksLikeOption(next)) {
+    const isSwitch = (line.words[0] === 'call' ? CALL_SWITCHES : SWITCHES).has(name);
+    if (value === undefined && !isSwitch && next !== undefined && !looksLikeOption(next)) {
       given = next;
       index += 1;
     }

@@ -1,7 +1,9 @@
+import { suggestion } from '@toolfleet/contracts/text';
+import { CliError, EXIT } from './cli-error.js';
 import type { Environment } from './connection.js';
 import type { Gateway } from './gateway.js';
 import type { CommandLine } from './command-line.js';
-import type { Terminal } from './terminal.js';
+import { jsonText, table, type Terminal } from './terminal.js';
 
 /** Dependencies of a command. */
 export interface CommandContext {
@@ -31,17 +33,125 @@ export interface Command {
   /** What follows `fleetctl`; alternatives are separated by ` | `. */
   usage: string;
   /** Options in addition to the global ones, as shown by `--help`. */
-  options?: readonly (readonly [string, string])[];
+  options?: Options;
   /** First arguments, for completion. */
   verbs?: readonly string[];
   /** Candidates for the word after these that begin with one of `verbs`; none: options are offered. */
-  complete?(words: readonly string[], gateway: Gateway, toolset?: string): Promise<string[]>;
+  complete?: ((words: readonly string[], gateway: Gateway, toolset?: string) => Promise<string[]>) | undefined;
   /** Most positional arguments; undefined: the command checks them itself. */
   mostWords?: number;
   /** Names of the options; undefined: any, because they are arguments of a tool. */
   known?: readonly string[];
   run(context: CommandContext): Promise<number>;
 }
+
+/** Options with what they mean, as the help shows them: `--name <value>`. */
+export type Options = readonly (readonly [string, string])[];
+
+/** What a command does with its noun, such as `keys revoke`. */
+export interface Verb {
+  /** Words after the verb: `<id>` is required, `[id]` is not, `…` repeats. Alternatives are separated by ` | `. */
+  words?: string;
+  options?: Options;
+  /** Its help, where it is more than its words. */
+  usage?: string;
+  run(context: CommandContext, ...words: string[]): Promise<number> | number;
+}
+
+const namesOf = (options: Options = []): string[] => options.flatMap(([left]) => left.match(/(?<=--)[a-z-]+/g) ?? []);
+
+/** A command that is a table of verbs; without one it runs the first. Words and options that a verb does not have are refused. */
+export function noun(
+  name: string,
+  verbs: Readonly<Record<string, Verb>>,
+  complete?: Command['complete'],
+): Command & { verbs: readonly string[] } {
+  const rows = Object.entries(verbs);
+  const first = rows[0]![0];
+  const usageOf = (verb: string, { words, usage = words }: Verb) =>
+    (usage ?? '')
+      .split(' | ')
+      .map((one) => `${name} ${verb === first && words === undefined ? `[${verb}]` : verb} ${one}`.trim())
+      .join(' | ');
+  const options = new Map<string, { left: string; help: string; of: string[] }>();
+  for (const [verb, { options: own = [] }] of rows)
+    for (const [left, help] of own) {
+      const known = options.get(left + help) ?? { left, help, of: [] };
+      known.of.push(verb);
+      options.set(left + help, known);
+    }
+  return {
+    usage: rows.map(([verb, row]) => usageOf(verb, row)).join(' | '),
+    options: [...options.values()].map(({ left, help, of }) => [
+      left,
+      of.length === rows.length ? help : `${of.join(', ')}: ${help}`,
+    ]),
+    verbs: rows.map(([verb]) => verb),
+    known: rows.flatMap(([, row]) => namesOf(row.options)),
+    complete,
+    async run(context) {
+      const [verb = first, ...words] = context.words;
+      const row = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+      if (!row)
+        throw new CliError(
+          `fleetctl ${name} has no verb ${JSON.stringify(verb)}${suggestion(verb, Object.keys(verbs))} (see "fleetctl ${name} --help")`,
+          EXIT.usage,
+        );
+      if (!hasWords(row.words ?? '', words, context.line.rest))
+        throw new CliError(`usage: fleetctl ${usageOf(verb, row).replaceAll(' | ', '\n       fleetctl ')}`, EXIT.usage);
+      const known = namesOf(row.options);
+      const strange = [...context.line.options.keys()].find((one) => !GLOBAL.includes(one) && !known.includes(one));
+      if (strange !== undefined)
+        throw new CliError(
+          `--${strange} is no option of fleetctl ${name} ${verb}${suggestion(strange, known, '--')}`,
+          EXIT.usage,
+        );
+      return row.run(context, ...words);
+    },
+  };
+}
+
+/** Whether words are as a verb has them. @param rest words after `--`, which one alternative may name */
+function hasWords(wanted: string, words: readonly string[], rest: readonly string[]): boolean {
+  return wanted.split(' | ').some((alternative) => {
+    const [before = '', after] = alternative.split(/(?:^| )-- /);
+    const parts = before.split(' ').filter(Boolean);
+    const isMany = parts.at(-1)?.includes('…') ?? false;
+    const least = parts.filter((part) => !/^[[…]/.test(part)).length;
+    const fixed = parts.every((part, at) => /[<[…]/.test(part) || part === words[at]);
+    const fits = words.length >= least && (isMany || words.length <= parts.length);
+    return fixed && fits && (after !== undefined ? rest.length > 0 : rest.length === 0);
+  });
+}
+
+/** Prints an answer: as JSON for programs, or its text. */
+export function print({ json, terminal }: CommandContext, body: unknown, text: string | (() => string)): number {
+  terminal.out(json ? `${jsonText(body, 2)}\n` : typeof text === 'string' ? `${text}\n` : text());
+  return EXIT.ok;
+}
+
+/** What a column of a table shows of a row. */
+export type Columns<T> = Readonly<Record<string, (row: T) => string | number | null | undefined>>;
+
+/** Prints rows as a table by the heads of its columns. @param none what is printed without rows */
+export function printTable<T>(
+  context: CommandContext,
+  rows: readonly T[],
+  columns: Columns<T>,
+  none: string,
+  body: unknown = rows,
+): number {
+  return print(context, body, () => (rows.length === 0 ? `${none}\n` : tableOf(rows, columns, context.terminal.width)));
+}
+
+/** A table by the heads of its columns. */
+export function tableOf<T>(rows: readonly T[], columns: Columns<T>, width: number | undefined): string {
+  const cells = rows.map((row) => Object.values(columns).map((cell) => cell(row)));
+  return table(Object.keys(columns), cells, width);
+}
+
+/** Options of every command. */
+export const GLOBAL: readonly string[] = ['url', 'key', 'json', 'help', 'version'];
 
 /** The option of commands that show or call tools. */
 export const TOOLSET_OPTION = [

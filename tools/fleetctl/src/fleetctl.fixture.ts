@@ -117,6 +117,8 @@ export async function run(
     input?: string;
     cwd?: string;
     interactive?: boolean;
+    /** Columns of a terminal as standard output; without it, a pipe. */
+    width?: number;
     colours?: boolean;
   } = {},
 ) {
@@ -127,6 +129,7 @@ export async function run(
       void (out += typeof data === 'string' ? data : Buffer.from(data).toString('base64')),
     error: (text: string) => void (error += text),
     interactive: options.interactive ?? false,
+    width: options.width,
     colours: options.colours ?? false,
     readInput: () => Promise.resolve(options.input ?? ''),
   });

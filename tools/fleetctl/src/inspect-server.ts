@@ -20,8 +20,6 @@ export interface ServerCommand {
 }
 
 const URL_TIMEOUT_MS = 10_000;
-/** A package runner such as npx may have to download the server first. */
-const COMMAND_TIMEOUT_MS = 120_000;
 const MAX_STDERR = 2_000;
 
 /** Asks the server behind a URL for its tools. @throws Error when nothing there speaks MCP */
@@ -42,24 +40,28 @@ export async function inspectUrl(url: string, headers: Readonly<Record<string, s
  * Starts a local server, asks it for its tools, and ends it. As in the fleet, it gets the variables of its entry and a few common ones.
  * @throws Error with the server's standard error, when it does not speak MCP
  */
-export async function inspectCommand({ command, args, env, cwd }: ServerCommand): Promise<InspectedServer> {
+export async function inspectCommand(
+  { command, args, env, cwd }: ServerCommand,
+  withinMs: number,
+  signal: AbortSignal,
+): Promise<InspectedServer> {
   const environment = { ...getDefaultEnvironment(), ...env };
   const transport = new StdioClientTransport({ command, args: [...args], env: environment, cwd, stderr: 'pipe' });
   let written = '';
   transport.stderr?.on('data', (chunk: Buffer) => (written = (written + chunk.toString()).slice(-MAX_STDERR)));
   try {
-    return await inspect(transport, COMMAND_TIMEOUT_MS);
+    return await inspect(transport, withinMs, signal);
   } catch (error) {
     throw new Error([(error as Error).message, written.trim()].filter(Boolean).join('\n'), { cause: error });
   }
 }
 
-async function inspect(transport: Transport, timeout: number): Promise<InspectedServer> {
+async function inspect(transport: Transport, timeout: number, signal?: AbortSignal): Promise<InspectedServer> {
   const client = new Client({ name: 'fleetctl', version: '1' }, { versionNegotiation: { mode: 'auto' } });
   client.onerror = () => undefined; // relevant errors reject the request they belong to
   try {
-    await client.connect(transport, { timeout });
-    const { tools } = await client.listTools(undefined, { timeout });
+    await client.connect(transport, { timeout, signal });
+    const { tools } = await client.listTools(undefined, { timeout, signal });
     const { name = '', version = '' } = client.getServerVersion() ?? {};
     return { server: `${name} ${version}`.trim(), tools: tools.map((tool) => tool.name) };
   } finally {

@@ -1,5 +1,5 @@
 import { suggestion } from '@toolfleet/contracts/text';
-import { type Command, type CommandRow, commandHelp, generalHelp } from './command.js';
+import { type Command, type CommandRow, commandHelp, generalHelp, GLOBAL } from './command.js';
 import { COMMANDS } from './command-table.js';
 import { CliError, EXIT } from './cli-error.js';
 import { findConnection, type Environment } from './connection.js';
@@ -19,9 +19,6 @@ function findCommand(
   }
   return undefined;
 }
-
-/** Options of every command. */
-const GLOBAL = ['url', 'key', 'json', 'help', 'version'];
 
 /** All packages of the repository are released with the same version. */
 const VERSION = '0.1.0';

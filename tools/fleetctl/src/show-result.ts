@@ -1,6 +1,6 @@
 import { accessSync, constants, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, extname, join } from 'node:path';
-import { isJsonObject, type CallBody, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type CallBody, type Json, type JsonObject } from '@toolfleet/contracts';
 import { toAttachments, toOutputFile, type ResultFile } from '@toolfleet/contracts/result-files';
 import { CliError, EXIT } from './cli-error.js';
 import { jsonText, paint, plain, type Terminal } from './terminal.js';
@@ -65,15 +65,26 @@ export function showResult(terminal: Terminal, body: CallBody, options: ShowOpti
 
 function showText(terminal: Terminal, body: CallBody): void {
   const { text, output, metadata, usage } = body;
-  const shown = text !== '' ? text : output === null ? '' : jsonText(output, 2);
+  const isCut = isShortened(body);
+  const isWhole = isCut && terminal.width === undefined;
+  const shown = isWhole ? wholeOutput(output) : text !== '' ? text : output === null ? '' : jsonText(output, 2);
   const parts = [shown, ...readableBlocks(body)].filter((part) => part !== '');
   terminal.out(`${parts.map(plain).join('\n')}\n`);
+  if (isCut && !isWhole) terminal.error('The result is cut; --json, --output FILE or a pipe has the whole\n');
   if (!terminal.interactive) return;
   const provenance = String(metadata['provenance'] ?? 'live');
   const source = provenance === 'live' ? '' : `, ${provenance}`;
   const note = `${Math.round(body.execution_time_ms)} ms, $${usage.cost_usd}${source}, ${body.call_id}`;
   terminal.error(`${paint(terminal, 'dim', note)}\n`);
 }
+
+/** Whether the text, made for models, has less than the output: what was cut is an ellipsis in it. */
+function isShortened({ text, output }: CallBody): boolean {
+  const count = (one: string) => one.split('…').length;
+  return output !== null && text !== '' && count(text) > count(wholeOutput(output));
+}
+
+const wholeOutput = (output: Json): string => (typeof output === 'string' ? output : jsonText(output));
 
 /** Links and embedded texts outside `text`. */
 function readableBlocks({ content = [] }: CallBody): string[] {

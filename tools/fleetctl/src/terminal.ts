@@ -23,7 +23,7 @@ export interface Terminal {
 interface TerminalStreams {
   out(data: string | Uint8Array): void;
   error(text: string): void;
-  width?: number;
+  width?: number | undefined;
   interactive?: boolean;
   colours?: boolean;
   readInput(): Promise<string>;

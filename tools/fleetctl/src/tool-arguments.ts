@@ -4,6 +4,7 @@ import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-t
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from './cli-error.js';
 import { type CommandLine, optionValue } from './command-line.js';
+import { membersOf, resolved, schemaAt } from './tool-schema.js';
 
 /** Options of `call` itself. A tool's argument of such a name must be given as `name=value` or in `--arguments`. */
 export const CALL_OPTIONS = [
@@ -29,26 +30,35 @@ export const CALL_OPTIONS = [
 
 /**
  * Arguments of a tool from a command line; later ones take precedence: `--arguments JSON` (`@file`, `-` for standard input),
- * `--name value` options, and `name=value` words. Values get the type in the schema: `--max_results 5` is a number, a repeated
- * option an array, an option of a boolean without a value true, `--no-name` false. `name:=JSON` accepts any JSON. Dashes match underscores.
+ * `--name value` options, and `name=value` words. `--body.author.name` is a member of an object, `--tasks.0.name` of an item of a list.
+ * Values get the type in the schema: `--max_results 5` is a number, a repeated option an array, an option of a boolean without a value
+ * true, `--no-name` false; `@file` reads JSON for objects and lists, and bytes for base64. `name:=JSON` accepts any JSON. Dashes match
+ * underscores.
  * @param claimed options of `call` that are arguments of this tool instead
  * @throws CliError for invalid JSON, missing values, and unknown arguments if the schema does not allow them
  */
 export async function toolArguments(
   line: CommandLine,
   words: readonly string[],
-  schema: JsonObject,
+  parameters: JsonObject,
   readInput: () => Promise<string>,
   claimed: ReadonlySet<string> = new Set(),
 ): Promise<JsonObject> {
-  const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
+  const schema = resolved(parameters, parameters);
+  const properties = membersOf(schema, parameters);
   const given: JsonObject = { ...(await readJsonObject(optionValue(line, 'arguments'), '--arguments', readInput)) };
+  const set = (name: string, prefix: string, toJson: (property: JsonObject | undefined) => Json) => {
+    const known = resolveName(properties, name);
+    const path = Object.hasOwn(properties, known) || !name.includes('.') ? [known] : resolvePath(properties, name);
+    const property = schemaAt(path, schema, parameters);
+    if (property === undefined) rejectUnknownArgument(schema, properties, path.join('.'), prefix);
+    setAt(given, path, toJson(property), name);
+  };
   for (const [option, values] of line.options) {
     if ((CALL_OPTIONS as readonly string[]).includes(option) && !claimed.has(option)) continue;
     const negated = option.startsWith('no-') && !hasName(properties, option);
-    const name = resolveName(properties, negated ? option.slice(3) : option);
-    rejectUnknownArgument(schema, name, '--');
-    given[name] = negated ? false : toValue(properties[name], values, name);
+    if (negated) set(option.slice(3), '--', () => false);
+    else set(option, '--', (property) => toValue(property, values, option, parameters));
   }
   for (const word of [...words, ...line.rest]) {
     const [, name, colon, value] = /^([A-Za-z_][\w.-]*)(:?)=(.*)$/s.exec(word) ?? [];
@@ -58,23 +68,45 @@ export async function toolArguments(
         EXIT.usage,
       );
     }
-    const known = resolveName(properties, name);
-    rejectUnknownArgument(schema, known, '');
-    given[known] = colon ? parseJson(value, name) : toValue(properties[known], [value], name);
+    set(name, '', (property) => (colon ? parseJson(value, name) : toValue(property, [value], name, parameters)));
   }
   return given;
 }
 
+/** Sets a member of objects and lists, which are made where they are missing. @throws CliError */
+function setAt(given: JsonObject, path: readonly string[], value: Json, name: string): void {
+  let at = given as Record<string, Json>;
+  for (const [index, part] of path.entries()) {
+    if (Array.isArray(at) && Number(part) > at.length)
+      throw new CliError(`${name}: items of a list are numbered from 0, without gaps`, EXIT.usage);
+    const next = path[index + 1];
+    if (next === undefined) at[part] = value;
+    else {
+      const isList = /^\d+$/.test(next);
+      const before = at[part] ?? (isList ? [] : {});
+      if (typeof before !== 'object' || before === null || Array.isArray(before) !== isList)
+        throw new CliError(`${name} is given in addition to a value of ${part}`, EXIT.usage);
+      at = at[part] = (Array.isArray(before) ? [...before] : { ...before }) as Record<string, Json>;
+    }
+  }
+}
+
 /** @throws CliError with a similar name, when the schema has no such argument and does not allow others: they would be dropped */
-function rejectUnknownArgument(schema: JsonObject, name: string, prefix: string): void {
-  const properties = (schema['properties'] ?? {}) as Record<string, JsonObject>;
-  if ((schema['additionalProperties'] ?? false) !== false || Object.hasOwn(properties, name)) return;
+function rejectUnknownArgument(
+  schema: JsonObject,
+  properties: Record<string, JsonObject>,
+  name: string,
+  prefix: string,
+): void {
+  if ((schema['additionalProperties'] ?? false) !== false) return;
   const known = Object.keys(properties);
   const owner = known.find((one) => Object.hasOwn((properties[one]?.['properties'] ?? {}) as object, name));
+  const [first = ''] = name.split('.');
+  const members = Object.keys((properties[first]?.['properties'] ?? {}) as object).map((one) => `${first}.${one}`);
   const meant =
     owner === undefined
-      ? suggestion(name, known, prefix)
-      : `; it is a member of ${owner}: --${owner} '${JSON.stringify({ [name]: '…' })}'`;
+      ? suggestion(name, [...known, ...members], prefix)
+      : `; it is a member: ${prefix}${owner}.${name}`;
   throw new CliError(
     `The tool has no argument ${prefix}${name}${meant} (its arguments: ${known.join(', ') || 'none'})`,
     EXIT.usage,
@@ -93,18 +125,19 @@ export async function readJsonObject(
 ): Promise<JsonObject> {
   if (source === undefined) return {};
   const isFile = source.startsWith('@');
-  const text = source === '-' ? await readInput() : isFile ? fileText(source.slice(1), option) : source;
+  const text =
+    source === '-' ? await readInput() : isFile ? fileBytes(source.slice(1), option.slice(2)).toString('utf8') : source;
   const value = parseJson(text, option.slice(2));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new CliError(`${option} must be a JSON object`, EXIT.usage);
   return value;
 }
 
-function fileText(path: string, option: string): string {
+function fileBytes(path: string, name: string): Buffer {
   try {
-    return readFileSync(path, 'utf8');
+    return readFileSync(path);
   } catch (error) {
-    throw new CliError(`${option} @${path} cannot be read: ${(error as Error).message}`, EXIT.usage);
+    throw new CliError(`--${name} @${path} cannot be read: ${(error as Error).message}`, EXIT.usage);
   }
 }
 
@@ -120,6 +153,12 @@ function parseJson(text: string, name: string): Json {
   return value;
 }
 
+/** The names of a dotted argument, the first as the schema spells it. */
+function resolvePath(properties: Record<string, JsonObject>, name: string): string[] {
+  const [first = '', ...rest] = name.split('.');
+  return hasName(properties, first) ? [resolveName(properties, first), ...rest] : [name];
+}
+
 function hasName(properties: Record<string, JsonObject>, name: string): boolean {
   return Object.hasOwn(properties, name) || Object.hasOwn(properties, name.replaceAll('-', '_'));
 }
@@ -130,18 +169,28 @@ function resolveName(properties: Record<string, JsonObject>, name: string): stri
   return Object.hasOwn(properties, underscored) ? underscored : name;
 }
 
-function toValue(property: JsonObject | undefined, values: readonly (string | true)[], name: string): Json {
+function toValue(
+  property: JsonObject | undefined,
+  values: readonly (string | true)[],
+  name: string,
+  root: JsonObject,
+): Json {
   const types = schemaTypes(property);
+  const only = values[0];
+  if (typeof only === 'string' && values.length === 1 && only.startsWith('@')) {
+    if (property?.['contentEncoding'] === 'base64') return fileBytes(only.slice(1), name).toString('base64');
+    if (!types.includes('string') && (types.includes('array') || types.includes('object')))
+      return parseJson(fileBytes(only.slice(1), name).toString('utf8'), name);
+  }
   if (types.includes('array')) {
-    const items = property?.['items'] as JsonObject | undefined;
-    const only = values[0];
+    const items = resolved(property?.['items'], root);
     if (values.length === 1 && typeof only === 'string' && only.trimStart().startsWith('['))
       return parseJson(only, name);
     return values.map((value) => scalar(schemaTypes(items), value, name));
   }
   if (values.length > 1)
     throw new CliError(`${name} is given ${values.length} times but accepts one value`, EXIT.usage);
-  return scalar(types, values[0] ?? true, name);
+  return scalar(types, only ?? true, name);
 }
 
 /** Converts text to a type of the schema. Text that does not convert is kept, and the gateway reports it. */

@@ -3,6 +3,9 @@ import type { DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contr
 import { checkNameConflict } from '../definition-service.js';
 import { approvalNote } from '../quarantine.js';
 
+/** Message of an answer to `preview`. */
+export const PREVIEWED = 'Nothing was registered: a preview';
+
 /** Result for a server that lists no tools. */
 export const NOTHING_REGISTERED: DefinitionRegisterReply = {
   registered: [],

@@ -17,7 +17,7 @@ import {
   toServerDefinitions,
 } from './mcp-definitions.js';
 import { isFunctionEntry, type McpEntry } from '@toolfleet/fleet-file';
-import { NOTHING_REGISTERED, toRegisterReply } from './mcp-register-reply.js';
+import { NOTHING_REGISTERED, PREVIEWED, toRegisterReply } from './mcp-register-reply.js';
 
 interface McpSourceDeps {
   /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
@@ -102,14 +102,27 @@ export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
 
   /**
    * Registers an entry at run time. A server that cannot be reached is part of the reply.
-   * @param registration stored together with the tools; without one nothing is stored
+   * @param registration stored together with the tools; without one nothing is stored. `preview`: nothing is registered either
    * @throws ToolError TOOL_NAME_CONFLICT when all names belong to other sources
    */
-  async add(entry: McpEntry, registration?: StoredRegistration): Promise<McpRegisterReply> {
+  async add(entry: McpEntry, registration?: StoredRegistration | 'preview'): Promise<McpRegisterReply> {
+    if (registration === 'preview') return this.#preview(entry);
     const footing = registration && { registration, isNew: true };
     if (isFunctionEntry(entry)) return toRegisterReply(entry.name, await this.registerFunction(entry, footing));
     const { outcome, notes } = await this.addServer(entry, footing);
     return toRegisterReply(entry.name, outcome, notes);
+  }
+
+  async #preview(entry: McpEntry): Promise<McpRegisterReply> {
+    try {
+      const definitions = isFunctionEntry(entry)
+        ? [toFunctionDefinition(entry)]
+        : toServerDefinitions(entry, await this.discover(entry));
+      const registered = definitions.map(({ name }) => name);
+      return { success: true, tool_name: registered[0] ?? entry.name, registered, message: PREVIEWED };
+    } catch (error) {
+      return toRegisterReply(entry.name, toToolError(error));
+    }
   }
 
   /** Refreshes a server that reported a changed list (`exec.mcp.changed`) or did not know a tool that was called. */

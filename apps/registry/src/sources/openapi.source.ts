@@ -13,6 +13,7 @@ import { SIZES } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
+import { PREVIEWED } from './mcp-register-reply.js';
 import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { checkNameConflict } from '../definition-service.js';
 import { approvalNote } from '../quarantine.js';
@@ -103,10 +104,10 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
 
   /**
    * Registers a document at run time. Problems of the document are a reply with `success: false`.
-   * @param registration stored together with the tools; without one nothing is stored
+   * @param registration stored together with the tools; without one nothing is stored. `preview`: nothing is registered either
    * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when all names belong to other sources
    */
-  async add(message: OpenApiRegister, registration?: StoredRegistration): Promise<OpenApiRegisterReply> {
+  async add(message: OpenApiRegister, registration?: StoredRegistration | 'preview'): Promise<OpenApiRegisterReply> {
     const entry = readRegistration(message as unknown as JsonObject);
     if (Array.isArray(entry)) {
       const reason = entry.map(faultLine).join('; ');
@@ -120,6 +121,10 @@ export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
     };
     try {
       const { converted, spec } = await this.convert(entry, false);
+      if (registration === 'preview') {
+        const names = converted.definitions.map(({ name }) => name);
+        return { ...base, success: true, operations_registered: names, message: PREVIEWED, refused: converted.refused };
+      }
       const reply = await this.mutex.run(openApiSource(entry).name, async () => {
         const given = await this.register(entry, converted, spec, registration && { registration, isNew: true });
         if (given.registered.length > 0 || given.refused.length === 0) {

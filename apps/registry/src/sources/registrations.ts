@@ -11,6 +11,8 @@ import {
 import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { validateMessage } from '@toolfleet/bounded-schema';
 import { SourceStore } from '../source-store.js';
+import { sourceName } from '../tool-key.js';
+import { restoreKept } from './kept-secrets.js';
 import type { McpSource } from './mcp.source.js';
 import type { OpenApiSource } from './openapi.source.js';
 import { sealMcpSecrets, sealOpenApiSecrets, type SealFor } from './secrets.js';
@@ -26,6 +28,8 @@ interface Registration {
   /** Undefined: the holder of the registration token, who acts for the fleet. */
   principal: Principal | undefined;
   body: unknown;
+  /** `preview`: nothing is registered. */
+  query?: { preview?: boolean | undefined };
 }
 
 interface RegistrationsDeps {
@@ -45,17 +49,22 @@ export class Registrations {
   /** @throws ToolError PERMISSION_DENIED, REQUEST_INVALID, TOOL_NAME_CONFLICT, and what the source refuses */
   async openapi(registration: Registration): Promise<OpenApiRegisterReply> {
     const { openapi, sources, sealFor } = this.deps;
-    const message = readOpenApi(scoped(registration));
-    const name = sources.claim('openapi', message.name, message.tenant, message as unknown as JsonObject);
+    const sent = scoped(registration);
+    const { restored, own, name } = await this.#restored('openapi', sent);
+    const message = readOpenApi(restored);
+    sources.claim('openapi', message.name, message.tenant, own);
     const sealed = seal(message, sealFor.openapi?.(name));
+    if (registration.query?.preview) return openapi.add(sealed, 'preview');
     return openapi.add(sealed, { kind: 'openapi', name, body: sealed as unknown as JsonObject });
   }
 
   /** @throws ToolError as `openapi` */
   async mcp(registration: Registration): Promise<McpRegisterReply> {
     const { mcp, sources, sealFor } = this.deps;
-    const message = readMcp(scoped(registration));
-    const name = sources.claim('mcp', message.name, message.tenant, message as unknown as JsonObject);
+    const sent = scoped(registration);
+    const { restored, own, name } = await this.#restored('mcp', sent);
+    const message = readMcp(restored);
+    sources.claim('mcp', message.name, message.tenant, own);
     const entry = toEntry(message);
     let stored: McpEntry;
     try {
@@ -65,7 +74,15 @@ export class Registrations {
       const refused = { success: false, registered: [], quarantined: [] };
       return { ...refused, tool_name: message.name, message: `Registration error: ${reason}` };
     }
+    if (registration.query?.preview) return mcp.add(stored, 'preview');
     return mcp.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
+  }
+
+  /** What is sent, with what the fleet keeps of an earlier registration of the same source. */
+  async #restored(kind: 'openapi' | 'mcp', sent: JsonObject) {
+    const name = sourceName(String(sent['name']), sent['tenant'] as string | undefined);
+    const stored = (await this.deps.sources.registrations(kind)).find((one) => one.name === name);
+    return { ...restoreKept(sent, stored?.body), name };
   }
 
   validate(registration: Registration) {

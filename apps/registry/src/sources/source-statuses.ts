@@ -110,7 +110,12 @@ function describeDetails(tools: readonly StoredTool[], look: StoredLook | undefi
 }
 
 /** The registration, without its secrets and in place of an inline document its hash: the document may be larger than a message. */
-function toRegistration({ name: _name, tenant: _tenant, spec_inline: document, ...fields }: JsonObject): JsonObject {
+export function toRegistration({
+  name: _name,
+  tenant: _tenant,
+  spec_inline: document,
+  ...fields
+}: JsonObject): JsonObject {
   const { shown } = hideSecrets(fields);
   if (document === undefined || document === null) return shown;
   const text = typeof document === 'string' ? document : canonicalJson(document);

@@ -258,6 +258,7 @@ const SOURCE_PATH = { kind: choice(KINDS), name: text('Name of the source, name@
 const OWNER = record({
   visibility: maybe(choice(['tenant', 'fleet'], 'fleet for a source shared with all tenants; needs an operator')),
 });
+const PREVIEW = record({ preview: maybe(flag('Answers with the names the tools would have, and registers nothing')) });
 const DECISION = closed({ pending_revision: text('The revision that was shown') });
 const DECISION_EXAMPLE = { pending_revision: '3f1c0f0e9d2b4a57' };
 
@@ -273,7 +274,9 @@ export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access:
   'POST /api/v1/sources/openapi': {
     id: 'registerOpenApi',
     seconds: LOOK_SECONDS,
-    summary: 'Registers the operations of an OpenAPI document as tools',
+    summary:
+      'Registers the operations of an OpenAPI document as tools. ${kept} keeps a secret of the registration before, its spec_inline the document',
+    query: PREVIEW,
     body: OPENAPI_SOURCE,
     readsBody: true,
     example: OPENAPI_EXAMPLE,
@@ -284,7 +287,9 @@ export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access:
   'POST /api/v1/sources/mcp': {
     id: 'registerMcp',
     seconds: LOOK_SECONDS,
-    summary: 'Registers the tools of an MCP server, or one {"function", "args"} endpoint',
+    summary:
+      'Registers the tools of an MCP server, or one {"function", "args"} endpoint. ${kept} keeps a secret of the registration before',
+    query: PREVIEW,
     body: MCP_SOURCE,
     readsBody: true,
     example: MCP_EXAMPLE,

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
@@ -8,13 +7,17 @@ import type { McpEntry } from '@toolfleet/fleet-file';
 import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
+import type { Connection } from '../connection.js';
 import { Refused, type Gateway } from '../gateway.js';
 import type { InspectedServer, ServerCommand } from '../inspect-server.js';
+import { pause } from '../follow-call.js';
 import { plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 
 /** A running fleet applies its configuration file within about two seconds; a package runner may download the server. */
 const STARTED_WITHIN_MS = 120_000;
+const DOWNLOADED_WITHIN_MS = 120_000;
+const ANSWERS_WITHIN_MS = 15_000;
 const LOOK_EVERY_MS = 500;
 const MAX_NAMES = 10;
 /** Programs that start the program which their arguments name, and words before that name. */
@@ -58,7 +61,14 @@ export async function addCommand(
   const prefix = optionValue(line, 'prefix');
   const [command = '', ...args] = words;
   const entry: JsonObject = { command, args, ...fields, ...(prefix === undefined ? {} : { prefix }) };
-  const look = await inspect(entry as unknown as ServerCommand, shown);
+  terminal.error(`Starting ${shown} to see its tools…\n`);
+  const isRunner = RUNNERS.test(command.replace(/.*[\\/]/, ''));
+  const look = await inspect(
+    context,
+    entry as unknown as ServerCommand,
+    shown,
+    isRunner ? DOWNLOADED_WITHIN_MS : ANSWERS_WITHIN_MS,
+  );
   const name = nameFor(serverName(look));
   terminal.error(`${shown} is ${describeServer(look)}; adding it as ${name}\n`);
   if (!hasSwitch(line, 'allow'))
@@ -67,7 +77,10 @@ export async function addCommand(
     );
   const gateway = context.gateway();
   await declareServer(join(dirname(gateway.connection.from), 'fleet.yaml'), name, entry);
-  const source = await started(gateway, name);
+  terminal.error(
+    `Declared in ${join(dirname(gateway.connection.from), 'fleet.yaml')}; waiting until the fleet has its tools…\n`,
+  );
+  const source = await started(gateway, name, context.signal);
   if (source.state !== 'ok')
     throw new CliError(`The fleet could not start ${shown}: ${source.last_error ?? source.state}`);
   return source;
@@ -86,11 +99,17 @@ export function describeServer({ server, tools }: InspectedServer): string {
 }
 
 /** Runs the command on this machine. The SDK is imported on demand, because it is large. */
-async function inspect(command: ServerCommand, shown: string): Promise<InspectedServer> {
+async function inspect(
+  { signal }: CommandContext,
+  command: ServerCommand,
+  shown: string,
+  withinMs: number,
+): Promise<InspectedServer> {
   const { inspectCommand } = await import('../inspect-server.js');
   try {
-    return await inspectCommand(command);
+    return await inspectCommand(command, withinMs, signal);
   } catch (error) {
+    if (signal.aborted) throw new CliError('Interrupted', 130);
     const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
     if (code === 'ENOENT') throw new CliError(`${shown} is neither a URL, nor a file, nor a command`, EXIT.usage);
     throw new CliError(
@@ -123,6 +142,25 @@ async function declareServer(file: string, name: string, entry: JsonObject): Pro
   writeFileSync(file, after);
 }
 
+/**
+ * Removes an entry that `declareServer` wrote.
+ * @returns the file; undefined when it has no such line, because a person wrote the entry
+ */
+export async function removeCommand({ from }: Connection, name: string): Promise<string | undefined> {
+  const file = join(dirname(from), 'fleet.yaml');
+  const before = readFileSync(file, 'utf8');
+  const [row] = before.match(new RegExp(`^ +${name.replaceAll('.', '\\.')}: \\{"command":.*\\n`, 'm')) ?? [];
+  if (row === undefined) return undefined;
+  const after = before.replace(row, () => '').replace(/^mcp_servers:[ \t]*\n(?![ #])/m, '');
+  const isOnlyThis = isDeepStrictEqual(
+    (await serversOf(after)).toSorted(byName),
+    (await serversOf(before)).filter((one) => one.name !== name).toSorted(byName),
+  );
+  if (!isOnlyThis) return undefined;
+  writeFileSync(file, after);
+  return file;
+}
+
 const byName = (one: { name: string }, other: { name: string }): number => (one.name < other.name ? -1 : 1);
 
 /** The servers of a configuration file; none of a text that is not valid. */
@@ -138,12 +176,13 @@ async function serversOf(text: string): Promise<McpEntry[]> {
 }
 
 /** Waits until the fleet has read the tools of a server that its file declares. */
-async function started(gateway: Gateway, name: string): Promise<SourceStatus> {
+async function started(gateway: Gateway, name: string, signal: AbortSignal): Promise<SourceStatus> {
   const sent = { path: { kind: 'mcp', name }, query: { visibility: 'fleet' as const } };
-  for (const until = performance.now() + STARTED_WITHIN_MS; ; await pause(LOOK_EVERY_MS)) {
+  for (const until = performance.now() + STARTED_WITHIN_MS; ; await pause(LOOK_EVERY_MS, signal)) {
     try {
       const source = await gateway.request('GET /api/v1/sources/{kind}/{name}', sent);
-      if (source.state !== 'pending' || performance.now() > until) return source;
+      const isRead = source.state !== 'pending' && (source.state !== 'ok' || (source.tools?.length ?? 0) > 0);
+      if (isRead || performance.now() > until) return source;
     } catch (error) {
       const isMissing = error instanceof Refused && error.status === 404;
       if (!isMissing || performance.now() > until) throw error;

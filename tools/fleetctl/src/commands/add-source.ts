@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { RouteAnswer, SourceStatus } from '@toolfleet/client';
-import type { JsonObject } from '@toolfleet/contracts';
+import type { SourceStatus } from '@toolfleet/client';
+import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { hasSwitch, optionValue, optionValues } from '../command-line.js';
 import { isLocal } from '../connection.js';
@@ -11,6 +11,7 @@ import { getTool, type Gateway } from '../gateway.js';
 import { jsonText, plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 import { addCommand, commandName, describeServer, serverName } from './add-command.js';
+import { confirmChange, readRegistration, type Registered } from './change-source.js';
 import { exampleCall } from './tools.js';
 import { showFindings } from './source-findings.js';
 
@@ -28,11 +29,6 @@ interface Wanted {
   /** Origins that the fleet has to connect to. */
   origins: readonly string[];
 }
-
-/** The answer to a registration; documents name their tools in `operations_registered`, servers in `registered`. */
-type Registered = Partial<RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAnswer<'POST /api/v1/sources/mcp'>> & {
-  message: string;
-};
 
 /** `fleetctl sources add`: a kind, a name and a URL or file; or only a URL, a file or a command. */
 export async function addSource(context: CommandContext, words: readonly string[]): Promise<number> {
@@ -52,13 +48,93 @@ export async function addSource(context: CommandContext, words: readonly string[
   const wanted = words.length === 1 ? await discover(context, words[0]!, headers) : readWanted(words);
   const { kind, name, where } = wanted;
   const fields = await readJsonObject(optionValue(line, 'fields'), '--fields', () => terminal.readInput());
-  const body: JsonObject = { ...fields, ...(kind === 'mcp' ? { url: where } : readDocument(where)), name };
-  if (Object.keys(headers).length > 0) body[kind === 'mcp' ? 'headers' : 'extra_headers'] = headers;
-  const visibility = optionValue(line, 'visibility');
-  if (visibility !== undefined) body['visibility'] = visibility;
-  Object.assign(body, kind === 'mcp' ? mcpPrefix(line) : await openApiPrefix(line, name, fields, gateway()));
+  const place = kind === 'mcp' ? { url: where } : readDocument(where);
+  const known = await knownSource(context, kind, name);
+  const before = known && !hasSwitch(line, 'replace') ? (await readRegistration(gateway(), known)).registration : {};
+  const { spec_url: _url, spec_inline: _document, url: _server, ...kept } = before;
+  const body: JsonObject = {
+    ...kept,
+    ...fields,
+    ...place,
+    ...sourceOptions(context, kind, kept),
+    name,
+  };
+  if (kind === 'openapi' && body['name_prefix'] === undefined && (!known || hasSwitch(line, 'replace')))
+    body['name_prefix'] = `${name.slice(0, MAX_PREFIX - 1)}_`;
+  if (known?.tenant === null) body['visibility'] ??= 'fleet';
   const waitMs = hasSwitch(line, 'allow') ? await allow(gateway(), wanted.origins) : 0;
-  return showAdded(context, { name, ...(await register(gateway(), wanted, body, waitMs)) });
+  const send = (query?: { preview: true }) => register(gateway(), wanted, body, waitMs, query);
+  if (known && !(await confirmChange(context, known, body, () => send({ preview: true })))) return EXIT.ok;
+  return showAdded(context, { name, ...(await send()) });
+}
+
+/** `fleetctl sources set`: fields as `name=value`, members of objects as `auth_config.value=…`; without a value a field goes. */
+export async function setSource(context: CommandContext, source: SourceStatus, words: string[]): Promise<number> {
+  const { gateway, line } = context;
+  const { kind, name, tenant, origin } = source;
+  if (origin !== 'api' || (kind !== 'mcp' && kind !== 'openapi'))
+    throw new CliError(`${source.id} is not registered but declared (${origin}); change it there`, EXIT.usage);
+  const { registration } = await readRegistration(gateway(), source);
+  const body: JsonObject = { ...registration, ...sourceOptions(context, kind, registration), name };
+  for (const word of words) setField(body, word);
+  if (tenant === null) body['visibility'] = 'fleet';
+  if (words.length === 0 && !['header', 'prefix'].some((option) => hasSwitch(line, option)))
+    throw new CliError('Name what to set: <field>=<value>, --header or --prefix', EXIT.usage);
+  const send = (query?: { preview: true }): Promise<Registered> =>
+    gateway().request(`POST /api/v1/sources/${kind}`, { body, query });
+  if (!(await confirmChange(context, source, body, () => send({ preview: true })))) return EXIT.ok;
+  return showAdded(context, { name, ...(await send()) });
+}
+
+/** `a.b=value`, where the value is JSON or else text. @throws CliError */
+function setField(body: JsonObject, word: string): void {
+  const [, path, value] = /^([\w.-]+)=(.*)$/s.exec(word) ?? [];
+  if (path === undefined || value === undefined)
+    throw new CliError(`Invalid field ${JSON.stringify(word)}; write name=value`, EXIT.usage);
+  const names = path.split('.');
+  const last = names.pop()!;
+  let at = body;
+  for (const name of names) {
+    const inner = at[name];
+    at[name] = isJsonObject(inner) ? { ...inner } : {};
+    at = at[name] as JsonObject;
+  }
+  if (value === '') delete at[last];
+  else at[last] = asJson(value);
+}
+
+function asJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+/** Fields by options of their own: headers in addition to those before, the prefix, the visibility. */
+function sourceOptions({ line }: CommandContext, kind: 'mcp' | 'openapi', before: JsonObject): JsonObject {
+  const given = Object.fromEntries(optionValues(line, 'header').map(toHeader));
+  const named = kind === 'mcp' ? 'headers' : 'extra_headers';
+  const fields: JsonObject = {};
+  if (Object.keys(given).length > 0) fields[named] = { ...(before[named] as JsonObject | undefined), ...given };
+  const prefix = optionValue(line, 'prefix');
+  if (prefix !== undefined && kind === 'mcp') fields['prefix'] = prefix;
+  if (prefix !== undefined && kind === 'openapi') fields['name_prefix'] = prefix && `${prefix}_`;
+  const visibility = optionValue(line, 'visibility');
+  if (visibility !== undefined) fields['visibility'] = visibility;
+  return fields;
+}
+
+/** The registered source of this kind and name: the tenant's, or else the one that all share. */
+async function knownSource({ gateway, line }: CommandContext, kind: string, name: string) {
+  const sources = await gateway().request('GET /api/v1/sources');
+  const named = sources.filter((one) => one.kind === kind && one.name === name && one.origin === 'api');
+  const shared = named.find(({ tenant }) => tenant === null);
+  if (optionValue(line, 'visibility') === 'fleet') return shared;
+  const owned = named.filter(({ tenant }) => tenant !== null);
+  if (owned.length < 2) return owned[0] ?? shared;
+  const { tenant_id } = await gateway().request('GET /api/v1/me');
+  return owned.find(({ tenant }) => tenant === tenant_id) ?? shared;
 }
 
 /** The command line of a local server: what follows `--`, or one argument that is neither a URL nor a file. */
@@ -158,10 +234,11 @@ async function register(
   { kind, origins }: Wanted,
   body: JsonObject,
   waitMs: number,
+  query: { preview: true } | undefined,
 ): Promise<Registered> {
   for (const until = performance.now() + waitMs; ; await pause(RETRY_EVERY_MS)) {
     try {
-      return await gateway.request(`POST /api/v1/sources/${kind}`, { body });
+      return await gateway.request(`POST /api/v1/sources/${kind}`, { body, query });
     } catch (error) {
       const isRefused = error instanceof CliError && error.message.includes('egress guard');
       if (isRefused && waitMs === 0 && isLocal(gateway.connection))
@@ -172,30 +249,6 @@ async function register(
       if (!isRefused || performance.now() >= until) throw error;
     }
   }
-}
-
-/** Servers have the name of the source as their prefix by default. */
-function mcpPrefix(line: CommandContext['line']): JsonObject {
-  const prefix = optionValue(line, 'prefix');
-  return prefix === undefined ? {} : { prefix };
-}
-
-/**
- * The API names the tools of a document like its operations, shared by many documents. The tools of a source that is registered
- * again keep the names that callers know.
- */
-async function openApiPrefix(
-  line: CommandContext['line'],
-  name: string,
-  fields: JsonObject,
-  gateway: Gateway,
-): Promise<JsonObject> {
-  const prefix = optionValue(line, 'prefix');
-  if (prefix !== undefined) return { name_prefix: prefix && `${prefix}_` };
-  if (fields['name_prefix'] !== undefined) return {};
-  const sources: SourceStatus[] = await gateway.request('GET /api/v1/sources');
-  const known = sources.some((source) => source.kind === 'openapi' && source.name === name);
-  return known ? {} : { name_prefix: `${name.slice(0, MAX_PREFIX - 1)}_` };
 }
 
 /** A document on the web is read by the fleet, and read again when it changes; a local file is sent in the registration. */

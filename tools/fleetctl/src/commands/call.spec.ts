@@ -47,6 +47,55 @@ describe('call', () => {
     expect(sentArguments()).toEqual(expected);
   });
 
+  it('takes every option that describe lists: members, items, files, values that name switches', async () => {
+    const author = { properties: { name: { type: 'string' }, born: { type: 'integer' } } };
+    const body = { type: 'object', properties: { author: { $ref: '#/$defs/author' }, tags: { type: 'array' } } };
+    const content = { type: 'string', contentEncoding: 'base64' };
+    const properties = { body, tasks: { type: 'array', items: author }, content, replace: { type: 'string' } };
+    const parameters = { type: 'object', properties, $defs: { author } };
+    routes.set('GET /api/v1/tools/add', () => ({ status: 200, body: { ...CALCULATOR, parameters } }));
+    routes.set('POST /api/v1/tools/add/execute', () => ({ status: 200, body: RESULT }));
+    await writeFile(join(folder, 'tasks.json'), '[{"name": "b"}]');
+    const sentBy = async (...words: string[]) => {
+      seen.length = 0;
+      expect(await run(['call', 'add', ...words])).toMatchObject({ code: 0 });
+      return sentArguments();
+    };
+    const dotted = ['--body.author.name', 'Emma', '--body.author.born', '1775', '--body.tags', 'a', '--body.tags', 'b'];
+    const emma = { author: { name: 'Emma', born: 1775 }, tags: ['a', 'b'] };
+    expect(await sentBy(...dotted)).toEqual({ body: emma });
+    const given = ['--arguments', '{"body": {"isbn": 1}}', 'body.author.name=Emma'];
+    expect(await sentBy(...given)).toEqual({ body: { isbn: 1, author: { name: 'Emma' } } });
+    const items = ['--tasks.0.name', 'a', '--tasks.1.name', 'b'];
+    expect(await sentBy(...items)).toEqual({ tasks: [{ name: 'a' }, { name: 'b' }] });
+    const files = ['--tasks', `@${join(folder, 'tasks.json')}`, '--content', `@${join(folder, 'tasks.json')}`];
+    expect(await sentBy(...files)).toEqual({ tasks: [{ name: 'b' }], content: expect.stringMatching(/^W3si/) });
+    expect(await sentBy('--replace', 'old')).toEqual({ replace: 'old' });
+    for (const [words, message] of [
+      [['--body.auther.name', 'E'], 'no argument --body.auther.name'],
+      [['--body.isbn', '1'], 'no argument --body.isbn'],
+      [['--tasks.1.name', 'b'], 'numbered from 0'],
+    ] as const)
+      expect(await run(['call', 'add', ...words])).toMatchObject({ code: 2, error: expect.stringContaining(message) });
+  });
+
+  it('prints a whole result to a pipe, and says on a terminal that it is cut', async () => {
+    const rows = Array.from({ length: 56 }, (_, number) => ({ number }));
+    const text = JSON.stringify([...rows.slice(0, 20), '… 36 more of 56']);
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({
+      status: 200,
+      body: { ...RESULT, output: rows, text },
+    }));
+    const piped = await run(['call', 'calculator', '-a', '{}']);
+    expect([JSON.parse(piped.out), piped.error]).toEqual([rows, '']);
+    const shown = await run(['call', 'calculator', '-a', '{}'], { width: 80 });
+    expect([shown.out, shown.error]).toEqual([`${text}\n`, expect.stringContaining('is cut')]);
+    const long = 'x'.repeat(300_000);
+    const cut = { ...RESULT, output: long, text: `${long.slice(0, 5_999)}…` };
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 200, body: cut }));
+    expect((await run(['call', 'calculator', '-a', '{}'])).out).toBe(`${long}\n`);
+  });
+
   it.each([
     [['call', 'calculator', '--expression'], '--expression requires a value: --expression <string>'],
     [['call', 'calculator', '--digits', '--exact'], '--digits requires a value: --digits <integer>'],

@@ -1,8 +1,8 @@
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandTable } from '../command.js';
-import type { JsonObject } from '@toolfleet/contracts';
 import { getTool, type Gateway } from '../gateway.js';
 import { isPlainWord } from '../terminal.js';
+import { membersOf, resolved, schemaAt } from '../tool-schema.js';
 
 /**
  * Candidates are untrusted text and must never be evaluated. `compgen -W` expands its words, and readline inserts a candidate
@@ -104,10 +104,11 @@ async function callWords(
   signal: AbortSignal,
 ): Promise<string[]> {
   const body = await getTool(gateway, tool, signal, toolset);
-  const properties = (body.parameters['properties'] ?? {}) as Record<string, JsonObject>;
-  const named =
-    last.startsWith('--') && Object.hasOwn(properties, last.slice(2)) ? properties[last.slice(2)] : undefined;
-  if (Array.isArray(named?.['enum'])) return named['enum'].map(String).filter(isPlainWord);
+  const schema = resolved(body.parameters, body.parameters);
+  const properties = membersOf(schema, body.parameters);
+  const named = last.startsWith('--') ? schemaAt(last.slice(2).split('.'), schema, body.parameters) : undefined;
+  const values = named?.['type'] === 'array' ? resolved(named['items'], body.parameters)['enum'] : named?.['enum'];
+  if (Array.isArray(values)) return values.map(String).filter(isPlainWord);
   const names = Object.keys(properties).filter(isPlainWord);
   return [...names.map((name) => `--${name}`), ...listOptions(command)];
 }

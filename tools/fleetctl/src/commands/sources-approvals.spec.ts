@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { routes, run, seen, serveGateway } from '../fleetctl.fixture.js';
 
 serveGateway();
@@ -90,6 +90,7 @@ describe('sources', () => {
 
   describe('the names of tools', () => {
     const added = async (...line: string[]) => {
+      if (!routes.has('GET /api/v1/sources')) routes.set('GET /api/v1/sources', () => ({ status: 200, body: [] }));
       for (const kind of ['openapi', 'mcp'])
         routes.set(`POST /api/v1/sources/${kind}`, () => ({ status: 201, body: { message: 'registered' } }));
       expect(await run(['sources', 'add', ...line])).toMatchObject({ code: 0 });
@@ -97,7 +98,10 @@ describe('sources', () => {
     };
     const PETS = ['openapi', 'pets', 'https://pets.example.com/openapi.json'];
     const isRegistered = (kind: string) =>
-      routes.set('GET /api/v1/sources', () => ({ status: 200, body: [{ ...SOURCE, kind, name: 'pets' }] }));
+      routes.set('GET /api/v1/sources', () => ({
+        status: 200,
+        body: [{ ...SOURCE, id: `${kind}/pets`, kind, name: 'pets', origin: 'api' }],
+      }));
 
     it('begin with the source, as those of MCP servers do', async () => {
       isRegistered('mcp');
@@ -115,9 +119,93 @@ describe('sources', () => {
       expect((await added(...PETS, ...options))?.['name_prefix']).toBe(prefix);
     });
 
-    it('stay when a source is registered again', async () => {
-      isRegistered('openapi');
-      expect(await added(...PETS)).not.toHaveProperty('name_prefix');
+    describe('of a source that is registered again', () => {
+      const registration = {
+        spec_url: PETS[2],
+        name_prefix: 'zoo_',
+        auth_type: 'bearer',
+        auth_config: { token: '${kept}' },
+        extra_headers: { 'X-Team': '${kept}' },
+      };
+      const sent = () => seen.filter(({ method, path }) => method === 'POST' && !path.includes('preview'));
+      beforeEach(() => {
+        isRegistered('openapi');
+        routes.set('GET /api/v1/sources/openapi/pets', () => ({
+          status: 200,
+          body: { ...SOURCE, registration, tools: ['zoo_find', 'zoo_list'] },
+        }));
+        routes.set('POST /api/v1/sources/openapi', ({ body }) => {
+          const prefix = String(body?.['name_prefix'] ?? '');
+          return { status: 201, body: { message: 'done', operations_registered: [`${prefix}find`, `${prefix}list`] } };
+        });
+        routes.set('GET /api/v1/tools/zoo_find', () => ({ status: 404 }));
+        routes.set('GET /api/v1/toolsets', () => ({ status: 200, body: [{ id: 'care', tenant: null }] }));
+        const toolset = { id: 'care', tools: ['zoo_find'], spec: {} };
+        routes.set('GET /api/v1/toolsets/care', () => ({ status: 200, body: toolset }));
+        const keys = [{ id: 'k1', client: 'keeper', tools: ['zoo_*'], revoked_at: null }];
+        routes.set('GET /api/v1/keys', () => ({ status: 200, body: keys }));
+      });
+
+      it('stay, and so does all that is not named', async () => {
+        const added = [
+          'sources',
+          'add',
+          ...PETS,
+          '--fields',
+          '{"auth_config": {"token": "new"}}',
+          '--header',
+          'X-A: b',
+        ];
+        const { error } = await run(added);
+        expect(error).toContain('openapi/pets changes:\n');
+        expect(error).toContain('secrets: 2 sent anew');
+        expect(error).not.toContain('new"');
+        expect(sent()[0]?.body).toEqual({
+          ...registration,
+          auth_config: { token: 'new' },
+          extra_headers: { 'X-Team': '${kept}', 'X-A': 'b' },
+          name: 'pets',
+          visibility: 'fleet',
+        });
+      });
+
+      it('change only after a look at who uses them', async () => {
+        const renamed = ['sources', 'set', 'pets', '--prefix', 'shop'];
+        const refused = await run(renamed);
+        expect(refused.code).toBe(1);
+        for (const line of [
+          'name_prefix: "zoo_" → "shop_"',
+          'tool zoo_find → shop_find',
+          'toolset care',
+          'key k1 of keeper: zoo_*',
+          'Nothing was changed',
+        ])
+          expect(refused.error).toContain(line);
+        expect(sent()).toEqual([]);
+        expect((await run([...renamed, '--dry-run'])).code).toBe(0);
+        expect(sent()).toEqual([]);
+        await run([...renamed, '--yes']);
+        expect(sent()[0]?.body).toMatchObject({ ...registration, name_prefix: 'shop_' });
+      });
+
+      it('start anew with --replace', async () => {
+        await run(['sources', 'add', ...PETS, '--replace', '--yes']);
+        const fresh = { spec_url: PETS[2], name: 'pets', name_prefix: 'pets_', visibility: 'fleet' };
+        expect(sent()[0]?.body).toEqual(fresh);
+      });
+
+      it('sets one field, and removes one', async () => {
+        await run(['sources', 'set', 'pets', 'auth_config.token=t2', 'refresh_seconds=60', 'extra_headers=']);
+        const { extra_headers: _, ...kept } = registration;
+        expect(sent()[0]?.body).toEqual({
+          ...kept,
+          auth_config: { token: 't2' },
+          refresh_seconds: 60,
+          name: 'pets',
+          visibility: 'fleet',
+        });
+        expect((await run(['sources', 'set', 'pets'])).error).toContain('Name what to set');
+      });
     });
 
     it('of an MCP server begin as --prefix says', async () => {

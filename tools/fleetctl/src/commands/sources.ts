@@ -1,78 +1,98 @@
 import type { RouteRequest, SourceStatus } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, type Options, print, printTable } from '../command.js';
+import { isLocal } from '../connection.js';
 import type { Gateway } from '../gateway.js';
-import { facts, jsonText, paint, table, type Terminal } from '../terminal.js';
-import { addSource } from './add-source.js';
+import { facts, jsonText, paint, type Terminal } from '../terminal.js';
+import { addSource, setSource } from './add-source.js';
+import { CHANGE_OPTIONS } from './change-source.js';
 import { showFindings } from './source-findings.js';
 
+/** Names of removed tools that are shown. */
+const MAX_NAMES = 20;
+const PLACE_OPTIONS: Options = [
+  ['--header <"Name: value">', 'sent with every request to the source; may be repeated'],
+  ['--prefix <text>', 'names the tools <text>_<tool>; by default the name of the source, "" for none'],
+];
+
 /** `fleetctl sources`. */
-export const sources: Command = {
-  usage:
-    'sources [list] | sources show <source> | sources add <url|file|command> | sources add mcp <name> <url> | sources add openapi <name> <url|file> | sources refresh <source> | sources remove <source>',
-  options: [
-    ['--name <name>', 'add <url|file|command>: instead of a name made from it'],
-    ['--allow', 'add: lets the fleet that npm start runs here connect to the source, or start the command'],
-    ['--header <"Name: value">', 'add: sent with every request to the source; may be repeated'],
-    ['--prefix <text>', 'add: names the tools <text>_<tool>; by default the name of the source, "" for none'],
-    ['--fields <JSON>', 'add: further fields of the registration; @file reads a file, - standard input'],
-    ['--visibility <fleet>', 'add: shares the tools with all tenants (operators)'],
-  ],
-  verbs: ['list', 'show', 'add', 'refresh', 'remove'],
-  known: ['name', 'allow', 'header', 'prefix', 'fields', 'visibility'],
-  async complete([verb, ...given], gateway) {
+export const sources: Command = noun(
+  'sources',
+  {
+    list: { run: list },
+    show: { words: '<source>', run: (context, name) => look(context, name!, 'show') },
+    add: {
+      words: '<url|file|command> | -- <command> … | mcp <name> <url> | openapi <name> <url|file>',
+      options: [
+        ['--name <name>', 'of a URL, file or command: instead of a name made from it'],
+        ['--allow', 'lets the fleet that npm start runs here connect to the source, or start the command'],
+        ...PLACE_OPTIONS,
+        ['--fields <JSON>', 'further fields of the registration; @file reads a file, - standard input'],
+        ['--visibility <fleet>', 'shares the tools with all tenants (operators)'],
+        ['--replace', 'keeps nothing of a source of this name; without it, what is not named stays as it is'],
+        ...CHANGE_OPTIONS,
+      ],
+      run: (context, ...words) => addSource(context, words),
+    },
+    set: {
+      words: '<source> [field=value] …',
+      usage: '<source> <field>=<value> …',
+      options: [...PLACE_OPTIONS, ...CHANGE_OPTIONS],
+      run: async (context, name, ...words) => setSource(context, await findSource(context.gateway(), name!), words),
+    },
+    refresh: { words: '<source>', run: (context, name) => look(context, name!, 'refresh') },
+    remove: { words: '<source>', run: (context, name) => remove(context, name!) },
+  },
+  async ([verb, ...given], gateway) => {
     if (verb === 'add') return given.length === 0 ? ['mcp', 'openapi'] : [];
     return verb === 'list' || given.length > 0 ? [] : (await listSources(gateway)).map(({ id }) => id);
   },
-  async run(context) {
-    const [verb = 'list', ...rest] = context.words;
-    const { length: afterDashes } = context.line.rest;
-    const adds = afterDashes > 0 ? [0] : [1, 3];
-    const counts = { list: [0], show: [1], add: adds, refresh: [1], remove: [1] }[verb];
-    if (!counts?.includes(rest.length)) throw new CliError(`usage: fleetctl ${sources.usage}`, EXIT.usage);
-    if (verb === 'list') return list(context);
-    if (verb === 'add') return addSource(context, rest);
-    const gateway = context.gateway();
-    const source = await findSource(gateway, rest[0] as string);
-    if (verb === 'remove') return remove(context, gateway, source);
-    const body =
-      verb === 'show'
-        ? await gateway.request('GET /api/v1/sources/{kind}/{name}', target(source))
-        : await gateway.request('POST /api/v1/sources/{kind}/{name}/refresh', target(source));
-    if (context.json) context.terminal.out(`${jsonText(body, 2)}\n`);
-    else show(context.terminal, body);
-    return verb === 'refresh' && body.state !== 'ok' ? EXIT.failed : EXIT.ok;
-  },
-};
+);
 
-async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const found = await listSources(gateway());
-  if (json) terminal.out(`${jsonText(found, 2)}\n`);
-  else if (found.length === 0) terminal.out('No sources\n');
-  else {
-    const rows = found.map((source) => [
-      source.id,
-      source.origin,
-      source.state,
-      source.tool_count,
-      source.quarantined.length,
-      shortTime(source.last_look_at),
-      shortTime(source.next_look_at),
-      source.last_error ?? '',
-    ]);
-    const head = ['SOURCE', 'ORIGIN', 'STATE', 'TOOLS', 'QUARANTINED', 'LAST LOOK', 'NEXT LOOK', 'ERROR'];
-    terminal.out(table(head, rows, terminal.width));
-  }
-  return EXIT.ok;
+async function list(context: CommandContext): Promise<number> {
+  const columns: Columns<SourceStatus> = {
+    SOURCE: (one) => one.id,
+    ORIGIN: (one) => one.origin,
+    STATE: (one) => one.state,
+    TOOLS: (one) => one.tool_count,
+    QUARANTINED: (one) => one.quarantined.length,
+    'LAST LOOK': (one) => shortTime(one.last_look_at),
+    'NEXT LOOK': (one) => shortTime(one.next_look_at),
+    ERROR: (one) => one.last_error ?? '',
+  };
+  return printTable(context, await listSources(context.gateway()), columns, 'No sources');
 }
 
-async function remove({ json, terminal }: CommandContext, gateway: Gateway, source: SourceStatus): Promise<number> {
+async function look(context: CommandContext, name: string, verb: 'show' | 'refresh'): Promise<number> {
+  const gateway = context.gateway();
+  const sent = target(await findSource(gateway, name));
+  const body =
+    verb === 'show'
+      ? await gateway.request('GET /api/v1/sources/{kind}/{name}', sent)
+      : await gateway.request('POST /api/v1/sources/{kind}/{name}/refresh', sent);
+  if (context.json) context.terminal.out(`${jsonText(body, 2)}\n`);
+  else show(context.terminal, body);
+  return verb === 'refresh' && body.state !== 'ok' ? EXIT.failed : EXIT.ok;
+}
+
+/** Removes a registration, or the entry that `sources add` wrote into the file of the fleet that runs here. */
+async function remove(context: CommandContext, name: string): Promise<number> {
+  const gateway = context.gateway();
+  const source = await findSource(gateway, name);
+  if (source.origin === 'config' && isLocal(gateway.connection)) {
+    const { removeCommand } = await import('./add-command.js');
+    const file = await removeCommand(gateway.connection, source.name);
+    if (file !== undefined)
+      return print(context, { file }, `Removed ${source.id} from ${file}; its tools end within seconds`);
+  }
   const body = await gateway.request('DELETE /api/v1/sources/{kind}/{name}', target(source));
-  terminal.out(
-    json ? `${jsonText(body, 2)}\n` : `Removed ${source.id} and its tools: ${body.removed.join(', ') || 'none'}\n`,
-  );
-  return EXIT.ok;
+  const { removed } = body;
+  const names =
+    removed.length > MAX_NAMES
+      ? `${removed.slice(0, MAX_NAMES).join(', ')} and ${removed.length - MAX_NAMES} more`
+      : removed.join(', ');
+  return print(context, body, `Removed ${source.id} and its ${removed.length} tools: ${names || 'none'}`);
 }
 
 function show(terminal: Terminal, source: SourceStatus): void {

@@ -11,8 +11,8 @@ describe('tools, describe, health', () => {
       status: 200,
       body: { ...CALCULATOR, name: 'add_book', parameters },
     }));
-    expect((await run(['describe', 'add_book'])).out).toContain(`fleetctl call add_book --body '{"title":"…"}'\n`);
-    expect((await run(['call', 'add_book', '--title', 'Emma'])).error).toContain(`--body '{"title":"…"}'`);
+    expect((await run(['describe', 'add_book'])).out).toContain('fleetctl call add_book --body.title …\n');
+    expect((await run(['call', 'add_book', '--title', 'Emma'])).error).toContain('it is a member: --body.title');
   });
 
   it('lists tools as a table and as JSON', async () => {
@@ -35,14 +35,24 @@ describe('tools, describe, health', () => {
       status: 200,
       body: { ...CALCULATOR, parameters: { type: 'object', properties, required: ['rows'] } },
     }));
+    const $defs = { row: filter, base: { properties: { name: { type: 'string' } }, required: ['name'] } };
+    const references = {
+      filter: { allOf: [{ $ref: '#/$defs/base' }] },
+      rows: { type: 'array', items: { $ref: '#/$defs/row' } },
+    };
+    routes.set('GET /api/v1/tools/referring', () => ({
+      status: 200,
+      body: { ...CALCULATOR, parameters: { type: 'object', properties: references, required: ['rows'], $defs } },
+    }));
     for (const argv of [
       ['describe', 'calculator'],
       ['call', 'calculator', '--help'],
+      ['describe', 'referring'],
     ]) {
       const { out, code } = await run(argv);
       expect(code).toBe(0);
       const names = [...out.matchAll(/^(\S+(?: \*)?) +(?:string|object|array)/gm)].map(([, name]) => name);
-      expect(names).toEqual(['filter', 'filter.name *', 'rows *', 'rows[].name *']);
+      expect(names).toEqual(['filter', 'filter.name *', 'rows *', 'rows.0.name *']);
     }
     expect((await run(['call', '--help'])).out).toContain('fleetctl call <tool>');
   });

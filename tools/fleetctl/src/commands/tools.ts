@@ -6,6 +6,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { suggestion } from '@toolfleet/contracts/text';
 import { getTool, type Gateway } from '../gateway.js';
+import { membersOf, resolved } from '../tool-schema.js';
 
 type ToolQuery = NonNullable<RouteRequest<'GET /api/v1/tools'>['query']>;
 
@@ -125,40 +126,46 @@ function wrapped(text: string, width = Number.POSITIVE_INFINITY): string {
 /** Deepest members of objects that are shown. */
 const MAX_DEPTH = 4;
 
-/** The arguments of a tool, members of objects and of the items of lists below them: `filter.name`, `tasks[].name`. */
-export function argumentRows(schema: JsonObject, prefix = '', depth = 0): string[][] {
-  const required = (schema['required'] ?? []) as string[];
-  return Object.entries((schema['properties'] ?? {}) as Record<string, JsonObject>).flatMap(([name, property]) => {
-    const items = property['items'] as JsonObject | undefined;
-    const inner = items?.['properties'] ? { schema: items, mark: '[].' } : { schema: property, mark: '.' };
+/** The arguments of a tool as its options, members of objects and of the items of lists below them: `filter.name`, `tasks.0.name`. */
+export function argumentRows(schema: JsonObject, root = schema, prefix = '', depth = 0): string[][] {
+  const whole = resolved(schema, root);
+  const required = (whole['required'] ?? []) as string[];
+  return Object.entries(membersOf(whole, root)).flatMap(([name, property]) => {
+    const items = property['items'] === undefined ? undefined : resolved(property['items'], root);
+    const inner = items?.['properties'] ? { schema: items, mark: '.0.' } : { schema: property, mark: '.' };
     const row = [
       `${prefix}${name}${required.includes(name) ? ' *' : ''}`,
-      typeText(property),
+      typeText(property, items),
       property['default'] === undefined ? '' : jsonText(property['default']),
       String(property['description'] ?? ''),
     ];
-    return depth < MAX_DEPTH ? [row, ...argumentRows(inner.schema, `${prefix}${name}${inner.mark}`, depth + 1)] : [row];
+    if (depth >= MAX_DEPTH) return [row];
+    return [row, ...argumentRows(inner.schema, root, `${prefix}${name}${inner.mark}`, depth + 1)];
   });
 }
 
-function typeText(property: JsonObject): string {
+function typeText(property: JsonObject, items: JsonObject | undefined): string {
   if (Array.isArray(property['enum'])) return property['enum'].map(String).join('|');
-  const type = property['type'];
-  const text = Array.isArray(type) ? type.join('|') : String(type ?? 'any');
-  const items = property['items'] as JsonObject | undefined;
+  const type = property['type'] ?? (property['properties'] ? 'object' : 'any');
+  const text = Array.isArray(type) ? type.join('|') : String(type);
   return text === 'array' && items?.['type'] ? `array of ${String(items['type'])}` : text;
 }
 
 /** The command that calls a tool, with its required arguments, of objects with their required members. */
 export function exampleCall(tool: { name: string; parameters: JsonObject }, toolset?: string): string {
-  const required = (tool.parameters['required'] ?? []) as string[];
-  const properties = (tool.parameters['properties'] ?? {}) as Record<string, JsonObject>;
+  const schema = resolved(tool.parameters, tool.parameters);
+  const required = (schema['required'] ?? []) as string[];
+  const properties = membersOf(schema, tool.parameters);
   const inToolset = toolset === undefined ? '' : ` --toolset ${shellWord(toolset)}`;
-  return `fleetctl call ${shellWord(tool.name)}${inToolset}${required.map((name) => ` ${shellWord(`--${name}`)} ${exampleValue(properties[name])}`).join('')}`;
+  const words = required.flatMap((name) => exampleOptions(name, properties[name], tool.parameters));
+  return `fleetctl call ${shellWord(tool.name)}${inToolset}${words.map((word) => ` ${word}`).join('')}`;
 }
 
-function exampleValue(property: JsonObject = {}): string {
+/** An option, of an object one for each of its required members. */
+function exampleOptions(name: string, property: JsonObject = {}, root: JsonObject): string[] {
   const members = (property['required'] ?? []) as string[];
-  if (property['type'] !== 'object' || members.length === 0) return '…';
-  return shellWord(JSON.stringify(Object.fromEntries(members.map((name) => [name, '…']))));
+  const isNested = property['type'] === 'object' || property['properties'] !== undefined;
+  if (!isNested || members.length === 0) return [`${shellWord(`--${name}`)} …`];
+  const known = membersOf(property, root);
+  return members.flatMap((member) => exampleOptions(`${name}.${member}`, known[member], root));
 }

@@ -167,7 +167,7 @@ describe('an error over NATS has the id of the call', () => {
         fleet
           .logs()
           .split('\n')
-          .some((line) => line.includes('"tool_name":"[unknown]"') && line.includes(body['call_id'])),
+          .some((line) => line.includes('"tool_name":"no_such_tool"') && line.includes(body['call_id'])),
       ),
     );
   });

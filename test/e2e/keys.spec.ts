@@ -362,6 +362,10 @@ describe('a key', () => {
       "No toolset 'nowhere@2'",
     ]);
     expect((await make({ tools: ['calculator'], toolset: 'sup@1' }))['warnings']).toEqual([]);
+    const typo = await make({ roles: ['aprover'], tenant_id: 'acme' }, fleet.operatorKey);
+    expect(typo['warnings']).toEqual([
+      "no role is called 'aprover', only policies can give it rights; did you mean approver?",
+    ]);
     const { code, out, error } = await fleetctl(fleet, ['keys', 'create', 'typo', '--tools', 'calculater']);
     expect(code).toBe(0);
     expect(error.split('\n')).toContain("Warning: no tool matches 'calculater'; did you mean calculator?");

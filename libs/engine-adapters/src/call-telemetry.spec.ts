@@ -66,12 +66,12 @@ test('logs the code and the message of a failure without the arguments', () => {
   expect(lines[0]?.[1]).toMatchObject({ success: false, code: 'TOOL_ERROR', error: 'wrong password [argument]' });
 });
 
-test('logs a call of an unknown tool without the requested name', () => {
+test('logs a call of an unknown tool with the requested name', () => {
   log.finished(record({ ok: false, code: 'TOOL_NOT_FOUND', error: "Tool 'an_alias' not found" }, false));
   expect(lines[0]?.[1]).toMatchObject({
-    tool_name: '[unknown]',
+    tool_name: 'an_alias',
     code: 'TOOL_NOT_FOUND',
-    error: "Tool '[argument]' not found",
+    error: "Tool 'an_alias' not found",
   });
 });
 

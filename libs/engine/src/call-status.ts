@@ -18,10 +18,15 @@ export function toCallStatus({
   if (code === 'CANCELLED') return 'cancelled';
   if (code === 'OUTCOME_UNKNOWN' && wasCancelled(call.request.signal)) return 'cancelled';
   if (isToolFault) return 'tool_error';
+  if (code === 'DEADLINE_EXCEEDED' && isOwnDeadline(call)) return 'refused';
   const { blame, origin } = CATALOGUE[code];
   if (isExecutorFault || blame === 'executor' || blame === 'fleet') return 'system_error';
   return origin === 'request' ? 'refused' : 'tool_error';
 }
+
+/** Whether the caller gave its call less time than the tool has: then the fleet did not fail. */
+const isOwnDeadline = ({ request, tool }: AuditRecord['call']): boolean =>
+  (request.limits.timeoutMs ?? Infinity) < (tool?.timeout_seconds ?? 0) * 1_000;
 
 const wasCancelled = ({ aborted, reason }: AbortSignal): boolean =>
   aborted && toCancellation(reason).code === 'CANCELLED';

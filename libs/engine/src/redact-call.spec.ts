@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { JsonObject } from '@toolfleet/contracts';
-import { redactCall } from './redact-call.js';
+import { recordedTool, redactCall } from './redact-call.js';
 
 const redactArguments = (message: string, rawArguments: JsonObject = {}): string =>
   redactCall(message, {
@@ -65,4 +65,25 @@ test('a million made-up names cost little', () => {
   const from = performance.now();
   redactArguments('x'.repeat(2_000), names);
   expect(performance.now() - from).toBeLessThan(20_000);
+});
+
+test('names of tools are no secrets, keys in their place are', () => {
+  const code = 'await tools.shop_refund_an_order(id=1)';
+  const message = "ToolError: shop_refund_an_order: Invalid arguments for tool 'shop_refund_an_order'";
+  expect(redactArguments(message, { code })).toBe(message);
+  expect(redactArguments("no tool 'aB3dE6gH9jK2mN5pQ8'", { name: 'aB3dE6gH9jK2mN5pQ8' })).toBe("no tool '[argument]'");
+  const nameOf = (toolName: string) => recordedTool({ request: { target: { toolName }, input: { rawArguments: {} } } });
+  const asked = [
+    'search_web',
+    'crm.find',
+    'ghi_jobs',
+    'sk-live-1',
+    'aB3dE6gH9jK2mN5pQ8',
+    'my password is x',
+    'ann@a.example',
+  ];
+  expect(asked.map(nameOf)).toEqual([
+    ...['search_web', 'crm.find', 'ghi_jobs'],
+    ...Array.from({ length: 4 }, () => '[unknown]'),
+  ]);
 });

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json } from '@toolfleet/contracts';
+import { isRandomText } from '@toolfleet/contracts/secret-names';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { AuditRecord, ShownCall } from './ports.js';
 
@@ -14,12 +15,24 @@ const MAX_COMPARED = 64 * 1024;
 /** JSON values searched for strings: a body of one megabyte can contain half a million numbers. */
 const MAX_VALUES = 250_000;
 
-/** Shown as the name of a tool that does not exist: a caller may have written anything there. */
+/** Shown in place of the name of a tool that does not exist where it is no name: a caller may have written anything there. */
 const UNKNOWN_TOOL = '[unknown]';
+/** Names as models make them up, and quotations of one in messages. */
+const NAME = /^[A-Za-z][\w.:-]{1,63}$/;
+const QUOTED = /\btool '([^'\s]{2,64})'/gi;
+const KEY_PREFIX = /^(?:[srp]k|gh[a-z]|github|glpat|npm|xox[a-z]|AKIA|ASIA|AIza|eyJ|tf)[-_]?[^a-z]|^[srp]k[-_]/;
 
-/** The name of a call's tool for logs, records and spans. */
-export function recordedTool({ tool }: Pick<ShownCall, 'tool'>): string {
-  return tool?.name ?? UNKNOWN_TOOL;
+/** Long texts with digits and letters of both cases are keys rather than names. */
+const MIXED = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{16}/;
+
+/** Whether a text can be the name of a tool, and is not like a key: such a name is no secret. */
+const isName = (text: string): boolean =>
+  NAME.test(text) && !KEY_PREFIX.test(text) && !MIXED.test(text) && !isRandomText(text);
+
+/** The name of a call's tool for logs, records and spans: of a tool that does not exist, the one that was asked for. */
+export function recordedTool({ tool, request }: Pick<ShownCall, 'tool' | 'request'>): string {
+  const { toolName } = request.target;
+  return tool?.name ?? (isName(toolName) ? toolName : UNKNOWN_TOOL);
 }
 
 const redacted = new WeakMap<AuditRecord, string>();
@@ -36,8 +49,8 @@ export function redactedError(record: AuditRecord): string | undefined {
 }
 
 /**
- * Masks the caller's words in a message about its call: arguments, names of arguments that the tool does not have, and the
- * name of a tool that does not exist. Tools and upstreams quote them in their errors, and people who read logs may not be allowed
+ * Masks the caller's words in a message about its call: arguments, and names of arguments that the tool does not have. Names of tools
+ * stay, also of those that do not exist. Tools and upstreams quote them in their errors, and people who read logs may not be allowed
  * to read calls. Masks whole strings and every run of 16 characters of one of them. Message and strings are cut before they are
  * compared, so the time is bounded for any input.
  */
@@ -48,7 +61,7 @@ export function redactCall(message: string, { request, tool }: ShownCall): strin
   const texts = comparedTexts(tool ? [] : [request.target.toolName], request.input.rawArguments, knownNames(tool));
   for (const text of texts) hideOccurrences(shown, text, hidden);
   hideRuns(shown, texts, hidden);
-  if (tool) showOccurrences(shown, tool.name, hidden);
+  for (const name of toolNames(shown, tool?.name ?? request.target.toolName)) showOccurrences(shown, name, hidden);
   const masked = withMasks(shown, hidden, Math.min(shown.length, MAX_MESSAGE));
   return message.length > MAX_MESSAGE ? `${masked}…` : masked;
 }
@@ -59,7 +72,13 @@ function hideOccurrences(message: string, text: string, hidden: Uint8Array, mark
   }
 }
 
-/** The name of the tool is public, also where an argument contains it. */
+/** Names of tools that a message may show: the tool of the call, and those that it says are tools. */
+function toolNames(message: string, own: string): Set<string> {
+  const quoted = [...message.matchAll(QUOTED)].map(([, name]) => name!);
+  return new Set([own, ...quoted].filter(isName));
+}
+
+/** The name of a tool is public, also where an argument contains it. */
 const showOccurrences = (message: string, name: string, hidden: Uint8Array): void =>
   hideOccurrences(message, name, hidden, 0);
 

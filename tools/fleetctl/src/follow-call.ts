@@ -16,7 +16,7 @@ interface EndedCall {
 /** Whether a call has ended. A status that this version does not know is one of a call that goes on. */
 export const hasEnded = (state: string): boolean => (FINAL_STATUSES as ReadonlySet<string>).has(state);
 
-const AWAITING = 'awaiting_approval' satisfies CallState;
+export const AWAITING = 'awaiting_approval' satisfies CallState;
 const FIRST_WAIT_MS = 150;
 const LONGEST_WAIT_MS = 2_000;
 const NEWS_LAG_MS = 50;

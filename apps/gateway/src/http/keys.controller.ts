@@ -12,6 +12,7 @@ import {
 } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { suggestion } from '@toolfleet/contracts/text';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { ToolInventory, Toolsets } from '@toolfleet/catalog';
 import { Clock } from '@toolfleet/resilience';
@@ -34,6 +35,7 @@ import {
   rightsOf,
   unauthenticated,
 } from '@toolfleet/access';
+import { FleetRoles } from './roles.controller.js';
 import { Caller } from '../server/guards.js';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Input, Serves } from '../server/routes.js';
@@ -53,6 +55,7 @@ export class KeysController {
     private readonly toolsets: Toolsets,
     private readonly nats: NatsClient,
     private readonly clock: Clock,
+    private readonly roles: FleetRoles,
   ) {}
 
   @Serves('GET /api/v1/keys')
@@ -72,7 +75,7 @@ export class KeysController {
     const spec = toKeySpec(caller, { ...rights, tenantId, userId, serviceAccount, mcpMode, expiresAt });
     if (!hasRight(caller, 'manage_keys')) await this.#requireRoom(caller, now);
     const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
-    return { ...toKeyBody(key), token, warnings: await this.unknownNames(key.tenantId, body) };
+    return { ...toKeyBody(key), token, warnings: await this.unknownNames(caller, key.tenantId, body) };
   }
 
   /** A key outlives the session that makes it, so a session that a gateway has cached does not do. @throws ToolError UNAUTHENTICATED */
@@ -119,9 +122,15 @@ export class KeysController {
 
   /** Sources and toolsets may come after their keys, so unknown names are not refused. Without the registry none is known. */
   private async unknownNames(
+    caller: Principal,
     tenantId: string,
-    { tools = [], toolset }: RouteInput<'POST /api/v1/keys'>['body'],
+    { tools = [], toolset, roles = [] }: RouteInput<'POST /api/v1/keys'>['body'],
   ): Promise<string[]> {
+    const known = this.roles.shownTo(caller).map(({ name }) => name);
+    // A policy may decide by other names.
+    const strange = roles
+      .filter((role) => !known.includes(role))
+      .map((role) => `no role is called '${role}', only policies can give it rights${suggestion(role, known)}`);
     const ref = toolset === undefined ? undefined : parseToolsetRef(toolset);
     const [unmatched, missing] = await Promise.all([
       tools.length === 0 ? [] : this.inventory.unmatched(tenantId, tools).catch(() => []),
@@ -131,7 +140,7 @@ export class KeysController {
           (error: unknown) => (isToolError(error) && error.code === 'NOT_FOUND' ? error.message : undefined),
         ),
     ]);
-    return missing === undefined ? unmatched : [...unmatched, missing];
+    return [...strange, ...unmatched, ...(missing === undefined ? [] : [missing])];
   }
 
   /** Answers 204; with `children`, the ids of the revoked keys. */

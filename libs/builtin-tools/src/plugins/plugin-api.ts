@@ -1,6 +1,7 @@
 import { ToolError } from '@toolfleet/contracts';
+import { suggestion } from '@toolfleet/contracts/text';
 import { boundsOf } from '../bounded/bounded-work.js';
-import { defineTool, fail, ok, type BuiltinTool } from '../builtin-tool.js';
+import { AUTHORED_FIELDS, defineTool, fail, ok, type BuiltinTool } from '../builtin-tool.js';
 
 /** Passed to a plugin file, which therefore needs no imports and no build: `export default ({ defineTool, ok }) => …`. */
 interface PluginApi {
@@ -10,7 +11,30 @@ interface PluginApi {
   ToolError: typeof ToolError;
   boundsOf: typeof boundsOf;
 }
-const PLUGIN_API: PluginApi = { defineTool, ok, fail, ToolError, boundsOf };
+const FIELDS: readonly string[] = [
+  ...[
+    'name',
+    'description',
+    'category',
+    'version',
+    'toolset',
+    'inputSchema',
+    'rateLimit',
+    'costMicroUsd',
+    'needs',
+    'handler',
+  ],
+  ...AUTHORED_FIELDS.map((name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())),
+];
+
+/** As `defineTool`, for files that no compiler has read. @throws Error for a field that tools do not have, or no handler */
+const defineChecked: typeof defineTool = (spec) => {
+  const unknown = Object.keys(spec).find((field) => !FIELDS.includes(field));
+  if (unknown !== undefined) throw new Error(`has the unknown field ${unknown}${suggestion(unknown, FIELDS)}`);
+  if (typeof spec.handler !== 'function') throw new Error('needs a function as its handler');
+  return defineTool(spec);
+};
+const PLUGIN_API: PluginApi = { defineTool: defineChecked, ok, fail, ToolError, boundsOf };
 
 /** Default export of a plugin file: tools, or a function that creates them. */
 export type Plugin =

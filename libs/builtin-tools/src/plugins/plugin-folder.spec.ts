@@ -58,6 +58,8 @@ describe('plugin folder', () => {
     ['no JavaScript', 'this is not', /./],
     ['no default export', 'export const x = 1;', /no default export/],
     ['something else', 'export default { a: 1 };', /not what defineTool returns/],
+    ['an unknown field', source('x', 'idempotnt: true,'), /unknown field idempotnt; did you mean idempotent\?/],
+    ['a misspelled handler', source('x').replace('handler', 'handlr'), /unknown field handlr; did you mean handler\?/],
     ['a builtin name', source('calculator'), /name of a builtin tool/],
     ['a bad name', source('a b'), /must match/],
     [

@@ -3,12 +3,21 @@ import { FILTERS, filtersOf } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, numberOption, optionValue } from '../command-line.js';
-import { describeProgress, hasEnded, pause, ProgressLine, waitForCall, type CallStatus } from '../follow-call.js';
-import { Refused } from '../gateway.js';
+import {
+  AWAITING,
+  describeProgress,
+  hasEnded,
+  pause,
+  ProgressLine,
+  waitForCall,
+  type CallStatus,
+} from '../follow-call.js';
+import { type Gateway, Refused } from '../gateway.js';
 import { readAllCalls, readCalls } from '../read-calls.js';
 import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { waitingCalls } from './call-approvals.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
 
@@ -179,8 +188,23 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
   const { progress } = found.state ?? {};
   if (!found.record)
     terminal.out(`${id}  ${stateOf(found.state)}${progress ? `  ${describeProgress(progress)}` : ''}\n`);
+  if (!found.record && hasWaiting(found.state)) terminal.out(await nextStep(fleet, id));
   if (omitted) terminal.error(`${omitted.message}${omitted.reason === 'recorded' ? ' --show-body shows it.' : ''}\n`);
   return EXIT.ok;
+}
+
+const hasWaiting = (state: CallStatus | undefined): boolean => stateOf(state) === AWAITING;
+
+/** The questions that a parked call waits for, and the commands that show and decide them. An approval of a program has an id of its own. */
+async function nextStep(fleet: Gateway, callId: string): Promise<string> {
+  const waiting = (await waitingCalls(fleet)).filter((one) => one.id === callId || one.call_id === callId);
+  const lines = waiting.flatMap(({ id, decision, may_decide: mine, why_not: why }) => [
+    ...decision.questions,
+    `waits until ${decision.until} as approval ${id}${mine ? '' : `: ${why ?? 'others decide'}`}`,
+    `  fleetctl approvals show ${id}`,
+    `  fleetctl approvals approve ${id}   # or reject`,
+  ]);
+  return lines.map((line) => `${plain(line)}\n`).join('');
 }
 
 /** An answer, or the refusal of a missing record, or of a record that cannot be read now. */

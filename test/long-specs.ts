@@ -17,6 +17,7 @@ export const LONG_SPECS = [
   'test/failure/python-sandbox.spec.ts',
   'apps/registry/src/registry.service.spec.ts',
   'test/e2e/npm-start.spec.ts',
+  'test/e2e/first-hour.spec.ts',
   'test/abuse/costly-work.spec.ts',
   'test/failure/mcp-replicas.spec.ts',
   'test/observability/live-metrics.spec.ts',

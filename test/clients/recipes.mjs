@@ -34,7 +34,7 @@ export const CLIENTS = {
   inspector: {
     title: 'MCP Inspector, command line',
     packages: ['@modelcontextprotocol/inspector'],
-    note: '`URL` and `KEY` as above; `TOOL` is a name of the list, `ARGUMENTS` a JSON object such as `{"expression": "6*7"}`. `--stored-auth-only` shows what the gateway says to a wrong key instead of asking for a sign-in.',
+    note: '`URL` and `TOOLFLEET_API_KEY` as above; `TOOL` is a name of the list, `ARGUMENTS` a JSON object such as `{"expression": "6*7"}`. `--stored-auth-only` shows what the gateway says to a wrong key instead of asking for a sign-in.',
   },
   'mcp-remote': {
     title: 'mcp-remote, for applications that start local servers',

@@ -73,7 +73,7 @@ function screen({ url, api_key: key, nats_url: natsUrl, redis_url: redisUrl, ser
   const metrics = services.map(({ name, admin_url: admin }) => `${name} ${admin}/metrics`);
   return `
   Console    ${url}/console
-  API key    KEY=${key}
+  API key    TOOLFLEET_API_KEY=${key}
   HTTP API   ${url}/api/v1/tools        MCP  ${url}/mcp
   NATS       ${natsUrl}        Redis  ${redisUrl}
   Files      ${config}  .env  ${join(stateDir, 'logs')}

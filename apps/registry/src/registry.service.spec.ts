@@ -335,6 +335,35 @@ describe('registry service', () => {
       }
     });
 
+    it('keeps a secret that is sent as ${kept}, while the source keeps its address', async () => {
+      await start({}, { REGISTRY_SECRET_KEY: KEY });
+      const box = new SecretBox(KEY);
+      const server = { base_url: 'http://127.0.0.1:9/v1' };
+      expect(await add({ tenant: 'acme', ...server })).toMatchObject({ success: true });
+      const secret = async () => {
+        const tool = await get('listPets', 'acme');
+        const { options } = tool?.binding as { options: JsonObject };
+        const token = String((options['auth_config'] as JsonObject)['token']);
+        return box.open(token, secretContext('openapi', 'pets@acme'));
+      };
+      const kept = { tenant: 'acme', auth_config: { token: '${kept}' } };
+      expect(await add({ ...kept, ...server, category: 'animals' })).toMatchObject({ success: true });
+      expect([await secret(), (await get('listPets', 'acme'))?.category]).toEqual(['literal-canary', 'animals']);
+      const preview = { ...kept, ...server, name: 'pets', spec_inline: SPEC, auth_type: 'bearer', name_prefix: 'p_' };
+      const { tenant: _, ...body } = preview;
+      const asked = { query: { preview: true }, body, principal: { ...OPERATOR, tenantId: 'acme' } };
+      expect(await ask('registerOpenApi', asked)).toMatchObject({ operations_registered: ['p_listPets'] });
+      expect(await get('p_listPets', 'acme')).toBeNull();
+      for (const [more, problem] of [
+        [{ ...kept, base_url: 'https://elsewhere.example.com' }, 'send them again'],
+        [kept, 'send them again'],
+        [{ ...kept, ...server, extra_headers: { 'X-Key': '${kept}' } }, 'extra_headers.X-Key'],
+        [{ ...kept, ...server, tenant: 'zeta' }, 'auth_config.token'],
+      ] as const)
+        await expect(add(more)).rejects.toMatchObject({ message: expect.stringContaining(problem) });
+      expect(await secret()).toBe('literal-canary');
+    });
+
     it('keeps the collections of tenants apart', async () => {
       await start();
       await add({ tenant: 'acme', auth_type: 'none', auth_config: {} });

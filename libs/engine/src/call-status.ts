@@ -24,7 +24,7 @@ export function toCallStatus({
   return origin === 'request' ? 'refused' : 'tool_error';
 }
 
-/** Whether the caller gave its call less time than the tool has: then the fleet did not fail. */
+/** Whether the caller gave its call less time than the tool has. The fleet did not fail then. */
 const isOwnDeadline = ({ request, tool }: AuditRecord['call']): boolean =>
   (request.limits.timeoutMs ?? Infinity) < (tool?.timeout_seconds ?? 0) * 1_000;
 

@@ -67,7 +67,7 @@ test('a million made-up names cost little', () => {
   expect(performance.now() - from).toBeLessThan(20_000);
 });
 
-test('names of tools are no secrets, keys in their place are', () => {
+test('names of tools are shown, keys in their place are masked', () => {
   const code = 'await tools.shop_refund_an_order(id=1)';
   const message = "ToolError: shop_refund_an_order: Invalid arguments for tool 'shop_refund_an_order'";
   expect(redactArguments(message, { code })).toBe(message);

@@ -15,19 +15,19 @@ const MAX_COMPARED = 64 * 1024;
 /** JSON values searched for strings: a body of one megabyte can contain half a million numbers. */
 const MAX_VALUES = 250_000;
 
-/** Shown in place of the name of a tool that does not exist where it is no name: a caller may have written anything there. */
+/** Stands for the name of a tool that does not exist, unless it looks like a name: a caller may have written anything there. */
 const UNKNOWN_TOOL = '[unknown]';
-/** Names as models make them up, and quotations of one in messages. */
+/** Names of tools, and quotations of one in messages. */
 const NAME = /^[A-Za-z][\w.:-]{1,63}$/;
 const QUOTED = /\btool '([^'\s]{2,64})'/gi;
-const KEY_PREFIX = /^(?:[srp]k|gh[a-z]|github|glpat|npm|xox[a-z]|AKIA|ASIA|AIza|eyJ|tf)[-_]?[^a-z]|^[srp]k[-_]/;
+const KEY = /^[srp]k[-_]|^(?:AKIA|ASIA|AIza|eyJ)|^(?:gh[a-z]|npm|xox[a-z]|glpat|github_pat)[-_][A-Za-z0-9]{20}/;
 
 /** Long texts with digits and letters of both cases are keys rather than names. */
 const MIXED = /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{16}/;
 
-/** Whether a text can be the name of a tool, and is not like a key: such a name is no secret. */
+/** Whether a text can be the name of a tool and does not look like a key. Such a name is public. */
 const isName = (text: string): boolean =>
-  NAME.test(text) && !KEY_PREFIX.test(text) && !MIXED.test(text) && !isRandomText(text);
+  NAME.test(text) && !KEY.test(text) && !MIXED.test(text) && !isRandomText(text);
 
 /** The name of a call's tool for logs, records and spans: of a tool that does not exist, the one that was asked for. */
 export function recordedTool({ tool, request }: Pick<ShownCall, 'tool' | 'request'>): string {
@@ -72,7 +72,7 @@ function hideOccurrences(message: string, text: string, hidden: Uint8Array, mark
   }
 }
 
-/** Names of tools that a message may show: the tool of the call, and those that it says are tools. */
+/** Names that a message may show: the tool of the call, and quoted names of tools. */
 function toolNames(message: string, own: string): Set<string> {
   const quoted = [...message.matchAll(QUOTED)].map(([, name]) => name!);
   return new Set([own, ...quoted].filter(isName));

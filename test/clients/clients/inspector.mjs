@@ -11,7 +11,7 @@ const [list, call] = readFileSync(new URL('inspector.sh', import.meta.url), 'utf
 let listed;
 
 export async function recipe({ url, key, name, args, signal, onTools }) {
-  const env = { URL: url, KEY: key, TOOL: name, ARGUMENTS: JSON.stringify(args) };
+  const env = { URL: url, TOOLFLEET_API_KEY: key, TOOL: name, ARGUMENTS: JSON.stringify(args) };
   listed ??= JSON.parse(await runShell(list, env, signal)).tools.map((tool) => tool.name);
   onTools(listed);
   // It also prints the result of a failed tool, and exits with 5.

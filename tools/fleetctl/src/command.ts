@@ -45,22 +45,22 @@ export interface Command {
   run(context: CommandContext): Promise<number>;
 }
 
-/** Options with what they mean, as the help shows them: `--name <value>`. */
+/** Options with their help: `--name <value>`. */
 export type Options = readonly (readonly [string, string])[];
 
-/** What a command does with its noun, such as `keys revoke`. */
+/** One verb of a command, such as `keys revoke`. */
 export interface Verb {
   /** Words after the verb: `<id>` is required, `[id]` is not, `…` repeats. Alternatives are separated by ` | `. */
   words?: string;
   options?: Options;
-  /** Its help, where it is more than its words. */
+  /** Its words in the help, if they differ. */
   usage?: string;
   run(context: CommandContext, ...words: string[]): Promise<number> | number;
 }
 
 const namesOf = (options: Options = []): string[] => options.flatMap(([left]) => left.match(/(?<=--)[a-z-]+/g) ?? []);
 
-/** A command that is a table of verbs; without one it runs the first. Words and options that a verb does not have are refused. */
+/** A command as a table of verbs; without a verb it runs the first. Unknown words and options are refused. */
 export function noun(
   name: string,
   verbs: Readonly<Record<string, Verb>>,
@@ -103,7 +103,7 @@ export function noun(
       const strange = [...context.line.options.keys()].find((one) => !GLOBAL.includes(one) && !known.includes(one));
       if (strange !== undefined)
         throw new CliError(
-          `--${strange} is no option of fleetctl ${name} ${verb}${suggestion(strange, known, '--')}`,
+          `--${strange} is not an option of fleetctl ${name} ${verb}${suggestion(strange, known, '--')}`,
           EXIT.usage,
         );
       return row.run(context, ...words);
@@ -111,7 +111,7 @@ export function noun(
   };
 }
 
-/** Whether words are as a verb has them. @param rest words after `--`, which one alternative may name */
+/** Whether words fit a verb. @param rest words after `--` */
 function hasWords(wanted: string, words: readonly string[], rest: readonly string[]): boolean {
   return wanted.split(' | ').some((alternative) => {
     const [before = '', after] = alternative.split(/(?:^| )-- /);
@@ -130,10 +130,10 @@ export function print({ json, terminal }: CommandContext, body: unknown, text: s
   return EXIT.ok;
 }
 
-/** What a column of a table shows of a row. */
+/** Columns of a table by their heads. */
 export type Columns<T> = Readonly<Record<string, (row: T) => string | number | null | undefined>>;
 
-/** Prints rows as a table by the heads of its columns. @param none what is printed without rows */
+/** Prints rows as a table by the heads of its columns. @param none printed without rows */
 export function printTable<T>(
   context: CommandContext,
   rows: readonly T[],

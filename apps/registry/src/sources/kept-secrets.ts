@@ -9,7 +9,7 @@ const NO_ADDRESS: ReadonlySet<string> = new Set(['spec_inline', 'description', '
  * A registration that was shown and is sent again: each `${kept}` becomes the stored value of its place, the SHA-256 of a document the
  * document. A kept secret goes where it went before: with another address, it has to be sent again.
  * @param stored the registration of this source, with sealed secrets; undefined: there is none
- * @returns the registration, and the same without what was kept, whose rules are those of values from outside
+ * @returns the registration, and `own`: the same without kept values, for checks of values from outside
  * @throws ToolError REQUEST_INVALID naming the field
  */
 export function restoreKept(

@@ -78,7 +78,7 @@ export class Registrations {
     return mcp.add(stored, { kind: 'mcp', name, body: stored as unknown as JsonObject });
   }
 
-  /** What is sent, with what the fleet keeps of an earlier registration of the same source. */
+  /** The sent registration with kept values of the stored one. */
   async #restored(kind: 'openapi' | 'mcp', sent: JsonObject) {
     const name = sourceName(String(sent['name']), sent['tenant'] as string | undefined);
     const stored = (await this.deps.sources.registrations(kind)).find((one) => one.name === name);

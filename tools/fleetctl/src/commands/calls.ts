@@ -195,7 +195,7 @@ async function showCall({ line, json, terminal, gateway, signal }: CommandContex
 
 const hasWaiting = (state: CallStatus | undefined): boolean => stateOf(state) === AWAITING;
 
-/** The questions that a parked call waits for, and the commands that show and decide them. An approval of a program has an id of its own. */
+/** The questions of a parked call, and the commands that show and decide them. Approvals of programs have another id. */
 async function nextStep(fleet: Gateway, callId: string): Promise<string> {
   const waiting = (await waitingCalls(fleet)).filter((one) => one.id === callId || one.call_id === callId);
   const lines = waiting.flatMap(({ id, decision, may_decide: mine, why_not: why }) => [

@@ -78,7 +78,7 @@ const shown = (lines: readonly string[]): string =>
     .map((line) => `  ${plain(line)}\n`)
     .join('');
 
-/** What every name of a tool begins with. */
+/** Prefix of every tool of a source. */
 function prefixOf({ kind, name }: SourceStatus, fields: JsonObject): string {
   if ((kind as Kind) === 'openapi') return String(fields['name_prefix'] ?? '');
   const prefix = String(fields['prefix'] ?? name);
@@ -95,7 +95,7 @@ async function fieldChanges(before: JsonObject, { name: _name, visibility: _visi
   return [...differences(before, hidden), ...(secrets.length > 0 ? [`secrets: ${secrets.length} sent anew`] : [])];
 }
 
-/** Toolsets and keys that name tools, and callers of the last days. What the caller may not read is left out. */
+/** Toolsets and keys that name tools, and recent callers. Lists that the caller may not read are left out. */
 async function usersOf(gateway: Gateway, { kind, name }: SourceStatus, tools: readonly string[]): Promise<string[]> {
   const readable = <T>(asked: Promise<T[]>): Promise<T[]> =>
     asked.catch((error: unknown) => {

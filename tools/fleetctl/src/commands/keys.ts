@@ -1,70 +1,65 @@
-import type { ApiKey, NewKey } from '@toolfleet/client';
+import type { ApiKey, NewKey, RoleSummary } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, printTable } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
 import { showOnce } from '../shown-once.js';
-import { table, jsonText } from '../terminal.js';
+import { jsonText } from '../terminal.js';
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
 const OPTIONS = ['tenant', 'user', 'service', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'roles'];
 
 /** `fleetctl keys`. */
-export const keys: Command = {
-  usage: 'keys [list] | keys create <client> | keys revoke <id> [--children] | keys roles',
-  options: [
-    ['--tenant <id>', 'create: tenant; default: your own; others as operator'],
-    ['--service <name>', 'create: for a service account, user service:<name> (administrators); default: for yourself'],
-    ['--user <id>', 'create: for another user (operators, or the right mint_for_users)'],
-    ['--tools <globs>', 'create: globs of the tools it may call, separated by commas'],
-    ['--projects <ids>', 'create: projects whose files it may use, separated by commas; the first is its default'],
-    ['--toolset <name>', 'create: binds the key to a toolset; name@version: to one version'],
-    ['--tier <name>', 'create: rate class (operators)'],
-    ['--mcp-mode <list|search|code>', 'create: what its MCP requests see; code: three tools to write programs'],
-    ['--expires <30d|12h>', 'create: lifetime; default: until revoked, or as long as your own key'],
-    ['--roles <names>', 'create: roles, separated by commas: approver, auditor, or those of the configuration file'],
-    ['--admin', 'create: administers its tenant: keys, tools, approvals'],
-    ['--operator', 'create: operates the fleet; belongs to tenant operator'],
-    ['--children', 'revoke: also all keys created with it, directly or through others'],
-  ],
-  verbs: ['list', 'create', 'revoke', 'roles'],
-  known: [...OPTIONS, 'admin', 'operator', 'children'],
-  async run(context) {
-    const [verb = 'list', subject] = context.words;
-    if (verb === 'list') return list(context);
-    if (verb === 'roles') return listRoles(context);
-    if (subject === undefined) throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
-    if (verb === 'create') return create(context, subject);
-    if (verb !== 'revoke') throw new CliError(`usage: fleetctl ${keys.usage}`, EXIT.usage);
-    return revoke(context, subject);
+export const keys: Command = noun('keys', {
+  list: { run: list },
+  create: {
+    words: '<client>',
+    options: [
+      ['--tenant <id>', 'tenant; default: your own; others as operator'],
+      ['--service <name>', 'for a service account, user service:<name> (administrators); default: for yourself'],
+      ['--user <id>', 'for another user (operators, or the right mint_for_users)'],
+      ['--tools <globs>', 'globs of the tools it may call, separated by commas'],
+      ['--projects <ids>', 'projects whose files it may use, separated by commas; the first is its default'],
+      ['--toolset <name>', 'binds the key to a toolset; name@version: to one version'],
+      ['--tier <name>', 'rate class (operators)'],
+      ['--mcp-mode <list|search|code>', 'what its MCP requests see; code: three tools to write programs'],
+      ['--expires <30d|12h>', 'lifetime; default: until revoked, or as long as your own key'],
+      ['--roles <names>', 'roles, separated by commas: approver, auditor, or those of the configuration file'],
+      ['--admin', 'administers its tenant: keys, tools, approvals'],
+      ['--operator', 'operates the fleet; belongs to tenant operator'],
+    ],
+    run: (context, client) => create(context, client!),
   },
-};
+  revoke: {
+    words: '<id>',
+    options: [['--children', 'also all keys created with it, directly or through others']],
+    run: (context, id) => revoke(context, id!),
+  },
+  roles: {
+    async run(context) {
+      const columns: Columns<RoleSummary> = {
+        ROLE: ({ name }) => name,
+        GROUPS: ({ groups }) => groups.join(','),
+        RIGHTS: ({ rights }) => rights.join(','),
+      };
+      return printTable(context, await context.gateway().request('GET /api/v1/roles'), columns, 'No roles');
+    },
+  },
+});
 
-async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const body = await gateway().request('GET /api/v1/keys');
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.length === 0) terminal.out('No keys\n');
-  else {
-    const rows = body.map((key) => [
-      key.id,
-      key.client,
-      key.tenant_id,
-      key.user_id,
-      describeMaker(key),
-      key.tools.join(','),
-      key.toolset ?? '',
-      key.roles.join(','),
-      describeState(key),
-      key.last_used_at ?? 'never',
-    ]);
-    terminal.out(
-      table(
-        ['ID', 'CLIENT', 'TENANT', 'USER', 'MADE BY', 'TOOLS', 'TOOLSET', 'ROLES', 'STATE', 'LAST USED'],
-        rows,
-        terminal.width,
-      ),
-    );
-  }
-  return EXIT.ok;
+async function list(context: CommandContext): Promise<number> {
+  const columns: Columns<ApiKey> = {
+    ID: ({ id }) => id,
+    CLIENT: ({ client }) => client,
+    TENANT: ({ tenant_id: tenant }) => tenant,
+    USER: ({ user_id: user }) => user,
+    'MADE BY': describeMaker,
+    TOOLS: ({ tools }) => tools.join(','),
+    TOOLSET: ({ toolset }) => toolset ?? '',
+    ROLES: ({ roles }) => roles.join(','),
+    STATE: describeState,
+    'LAST USED': ({ last_used_at: at }) => at ?? 'never',
+  };
+  return printTable(context, await context.gateway().request('GET /api/v1/keys'), columns, 'No keys');
 }
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
@@ -88,13 +83,6 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
   const body = await gateway().request('POST /api/v1/keys', { body: request });
   showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${describeState(body)}`);
   for (const warning of body.warnings) terminal.error(`Warning: ${warning}\n`);
-  return EXIT.ok;
-}
-
-async function listRoles({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const body = await gateway().request('GET /api/v1/roles');
-  const rows = body.map(({ name, groups, rights }) => [name, groups.join(','), rights.join(',')]);
-  terminal.out(json ? `${jsonText(body, 2)}\n` : table(['ROLE', 'GROUPS', 'RIGHTS'], rows, terminal.width));
   return EXIT.ok;
 }
 

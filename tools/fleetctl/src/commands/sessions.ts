@@ -1,42 +1,34 @@
-import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import type { UserSession } from '@toolfleet/client';
+import { type Columns, type Command, noun, type Options, print, printTable } from '../command.js';
 import { optionValue } from '../command-line.js';
-import { jsonText, table } from '../terminal.js';
+
+const OF_TENANT: Options = [['--tenant <id>', 'another tenant (operators)']];
 
 /** `fleetctl sessions`. */
-export const sessions: Command = {
-  usage: 'sessions [list] | sessions end <id>',
-  options: [['--tenant <id>', 'another tenant (operators)']],
-  verbs: ['list', 'end'],
-  known: ['tenant'],
-  async run(context) {
-    const [verb = 'list', id] = context.words;
-    const query = { tenant_id: optionValue(context.line, 'tenant') };
-    if (verb === 'list') return list(context, query);
-    if (verb !== 'end' || id === undefined) throw new CliError(`usage: fleetctl ${sessions.usage}`, EXIT.usage);
-    await context.gateway().request('DELETE /api/v1/sessions/{id}', { path: { id }, query });
-    context.terminal.out(context.json ? `${jsonText({ id, ended: true })}\n` : `Ended ${id}\n`);
-    return EXIT.ok;
+export const sessions: Command = noun('sessions', {
+  list: {
+    options: OF_TENANT,
+    async run(context) {
+      const query = { tenant_id: optionValue(context.line, 'tenant') };
+      const found = await context.gateway().request('GET /api/v1/sessions', { query });
+      const columns = {
+        ID: ({ id }) => id,
+        USER: ({ user_id: user }) => user,
+        IN: ({ client }) => (client === null ? 'browser' : (client.name ?? client.id)),
+        ROLES: ({ roles }) => roles.join(','),
+        SINCE: ({ created_at: at }) => at.slice(0, 16),
+        UNTIL: ({ expires_at: at }) => at.slice(0, 16),
+      } satisfies Columns<UserSession>;
+      return printTable<UserSession>(context, found, columns, 'No sessions');
+    },
   },
-};
-
-async function list(
-  { gateway, json, terminal }: CommandContext,
-  query: { tenant_id: string | undefined },
-): Promise<number> {
-  const body = await gateway().request('GET /api/v1/sessions', { query });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.length === 0) terminal.out('No sessions\n');
-  else {
-    const rows = body.map((session) => [
-      session.id,
-      session.user_id,
-      session.client === null ? 'browser' : (session.client.name ?? session.client.id),
-      session.roles.join(','),
-      session.created_at.slice(0, 16),
-      session.expires_at.slice(0, 16),
-    ]);
-    terminal.out(table(['ID', 'USER', 'IN', 'ROLES', 'SINCE', 'UNTIL'], rows, terminal.width));
-  }
-  return EXIT.ok;
-}
+  end: {
+    words: '<id>',
+    options: OF_TENANT,
+    async run(context, id = '') {
+      const query = { tenant_id: optionValue(context.line, 'tenant') };
+      await context.gateway().request('DELETE /api/v1/sessions/{id}', { path: { id }, query });
+      return print(context, { id, ended: true }, `Ended ${id}`);
+    },
+  },
+});

@@ -30,7 +30,7 @@ export const sources: Command = noun(
         ...PLACE_OPTIONS,
         ['--fields <JSON>', 'further fields of the registration; @file reads a file, - standard input'],
         ['--visibility <fleet>', 'shares the tools with all tenants (operators)'],
-        ['--replace', 'keeps nothing of a source of this name; without it, what is not named stays as it is'],
+        ['--replace', 'keeps nothing of a source of this name; by default other fields stay'],
         ...CHANGE_OPTIONS,
       ],
       run: (context, ...words) => addSource(context, words),

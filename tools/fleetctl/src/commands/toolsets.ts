@@ -1,83 +1,85 @@
 import type { ShownToolset, ToolsetSpec, ToolsetSummary } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, print as printAnswer, printTable } from '../command.js';
 import { optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
-import { facts, jsonText, paint, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, type Terminal } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 
 /** `fleetctl toolsets`. */
-export const toolsets: Command = {
-  usage:
-    'toolsets [list] | toolsets show <toolset> [version] | toolsets put <name> \'{"include": {"tools": ["crm_*"]}}\' | toolsets rollback <toolset> <version> | toolsets approve <toolset> <tool> <revision> | toolsets remove <toolset>',
-  options: [['--visibility <fleet>', 'put: shared with all tenants (operators)']],
-  verbs: ['list', 'show', 'put', 'rollback', 'approve', 'remove'],
-  known: ['visibility'],
-  async complete([verb, ...given], gateway) {
-    return verb === 'list' || given.length > 0 ? [] : (await listToolsets(gateway)).map(({ id }) => id);
+export const toolsets: Command = noun(
+  'toolsets',
+  {
+    list: { run: list },
+    show: {
+      words: '<toolset> [version]',
+      async run(context, name = '', version?: string) {
+        const { path, query } = await targetOf(context, name);
+        const asked = version === undefined ? undefined : versionOf(version);
+        const sent = { path, query: { ...query, version: asked } };
+        return print(context, await context.gateway().request('GET /api/v1/toolsets/{name}', sent));
+      },
+    },
+    put: {
+      words: '<name> <JSON>',
+      usage: `<name> '{"include": {"tools": ["crm_*"]}}'`,
+      options: [['--visibility <fleet>', 'shared with all tenants (operators)']],
+      run: put,
+    },
+    rollback: {
+      words: '<toolset> <version>',
+      async run(context, name = '', text = '') {
+        const sent = { ...(await targetOf(context, name)), body: { version: versionOf(text) } };
+        return print(context, await context.gateway().request('POST /api/v1/toolsets/{name}/rollback', sent));
+      },
+    },
+    approve: {
+      words: '<toolset> <tool> <revision>',
+      async run(context, name = '', tool = '', pending_revision = '') {
+        const sent = { ...(await targetOf(context, name)), body: { tool, pending_revision } };
+        return print(context, await context.gateway().request('POST /api/v1/toolsets/{name}/approve', sent));
+      },
+    },
+    remove: {
+      words: '<toolset>',
+      async run(context, name = '') {
+        const sent = await targetOf(context, name);
+        const body = await context.gateway().request('DELETE /api/v1/toolsets/{name}', sent);
+        return printAnswer(context, body, `Removed ${body.removed}`);
+      },
+    },
   },
-  async run(context) {
-    const [verb = 'list', ...rest] = context.words;
-    const most = { list: 0, show: 2, put: 2, rollback: 2, approve: 3, remove: 1 }[verb];
-    const least = verb === 'show' ? 1 : most;
-    if (most === undefined || least === undefined || rest.length > most || rest.length < least)
-      throw new CliError(`usage: fleetctl ${toolsets.usage}`, EXIT.usage);
-    if (verb === 'list') return list(context);
-    const gateway = context.gateway();
-    if (verb === 'put') return put(context, gateway, rest as [string, string]);
-    const found = await findToolset(gateway, rest[0] as string);
-    if (verb === 'remove') {
-      const body = await gateway.request('DELETE /api/v1/toolsets/{name}', target(found));
-      context.terminal.out(context.json ? `${jsonText(body, 2)}\n` : `Removed ${body.removed}\n`);
-      return EXIT.ok;
-    }
-    if (verb === 'show') {
-      const { path, query } = target(found);
-      const version = rest[1] as number | undefined; // the gateway refuses other text than a number
-      return print(
-        context,
-        await gateway.request('GET /api/v1/toolsets/{name}', { path, query: { ...query, version } }),
-      );
-    }
-    if (verb === 'rollback') {
-      const version = Number(rest[1]);
-      if (!Number.isInteger(version) || version < 1)
-        throw new CliError(`The version must be a positive integer, not ${JSON.stringify(rest[1])}`, EXIT.usage);
-      return print(
-        context,
-        await gateway.request('POST /api/v1/toolsets/{name}/rollback', { ...target(found), body: { version } }),
-      );
-    }
-    const [, tool = '', revision = ''] = rest;
-    const sent = { ...target(found), body: { tool, pending_revision: revision } };
-    return print(context, await gateway.request('POST /api/v1/toolsets/{name}/approve', sent));
-  },
-};
+  async ([verb, ...given], gateway) =>
+    verb === 'list' || given.length > 0 ? [] : (await listToolsets(gateway)).map(({ id }) => id),
+);
 
-async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const found = await listToolsets(gateway());
-  if (json) terminal.out(`${jsonText(found, 2)}\n`);
-  else if (found.length === 0) terminal.out('No toolsets\n');
-  else {
-    const rows = found.map((toolset) => [
-      toolset.id,
-      toolset.version,
-      toolset.origin,
-      toolset.quarantined.length,
-      toolset.created_by,
-      toolset.description ?? '',
-    ]);
-    terminal.out(table(['TOOLSET', 'VERSION', 'ORIGIN', 'HIDDEN', 'BY', 'DESCRIPTION'], rows, terminal.width));
-  }
-  return EXIT.ok;
+async function list(context: CommandContext): Promise<number> {
+  const columns: Columns<ToolsetSummary> = {
+    TOOLSET: ({ id }) => id,
+    VERSION: ({ version }) => version,
+    ORIGIN: ({ origin }) => origin,
+    HIDDEN: ({ quarantined }) => quarantined.length,
+    BY: ({ created_by: by }) => by,
+    DESCRIPTION: ({ description }) => description ?? '',
+  };
+  return printTable(context, await listToolsets(context.gateway()), columns, 'No toolsets');
 }
 
-async function put(context: CommandContext, gateway: Gateway, [name, source]: [string, string]): Promise<number> {
+/** @throws CliError unless the text is a positive integer */
+function versionOf(text: string): number {
+  const version = Number(text);
+  if (Number.isInteger(version) && version > 0) return version;
+  throw new CliError(`The version must be a positive integer, not ${JSON.stringify(text)}`, EXIT.usage);
+}
+
+const targetOf = async ({ gateway }: CommandContext, name: string) => target(await findToolset(gateway(), name));
+
+async function put(context: CommandContext, name = '', source = ''): Promise<number> {
   const spec = await readJsonObject(source, '--toolset', () => context.terminal.readInput());
   const visibility = optionValue(context.line, 'visibility') as 'tenant' | 'fleet' | undefined;
   const sent = { path: { name }, query: { visibility }, body: spec as ToolsetSpec };
-  return print(context, await gateway.request('PUT /api/v1/toolsets/{name}', sent));
+  return print(context, await context.gateway().request('PUT /api/v1/toolsets/{name}', sent));
 }
 
 function print({ json, terminal }: CommandContext, body: ShownToolset): number {

@@ -1,6 +1,6 @@
 import type { NewWebhook, Webhook, WebhookDelivery } from '@toolfleet/client';
-import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { EXIT } from '../cli-error.js';
+import { type Columns, type Command, type CommandContext, noun, print, printTable } from '../command.js';
 import { numberOption, optionValue } from '../command-line.js';
 import { showOnce } from '../shown-once.js';
 import { jsonText, table } from '../terminal.js';
@@ -10,55 +10,61 @@ const TEST_WAIT_MS = 15_000;
 const LOOK_MS = 250;
 
 /** `fleetctl webhooks`. */
-export const webhooks: Command = {
-  usage:
-    'webhooks [list] | webhooks create <url> [--kinds names] | webhooks show|rotate|test|on|off|remove <id> | webhooks deliveries <id> [--state failed] | webhooks redeliver <id> <event>|--failed-since <instant>',
-  options: [
-    ['--kinds <names>', 'create: kinds of events, separated by commas; default: call.finished'],
-    ['--tools <globs>', 'create: only events about these tools, separated by commas'],
-    ['--toolsets <names>', 'create: only events of calls through these toolsets, separated by commas'],
-    ['--description <text>', 'create: what it is for'],
-    ['--overlap <hours>', 'rotate: hours of both signatures; default 24'],
-    ['--state <pending|delivered|failed>', 'deliveries: only these'],
-    ['--limit <n>', 'deliveries: how many; default 50'],
-    ['--before <cursor>', 'deliveries before this cursor, as the last list named it'],
-    ['--failed-since <instant>', 'redeliver: all that failed of events since then'],
-  ],
-  verbs: ['list', 'create', 'show', 'rotate', 'test', 'on', 'off', 'deliveries', 'redeliver', 'remove'],
-  mostWords: 3,
-  known: ['kinds', 'tools', 'toolsets', 'description', 'overlap', 'state', 'limit', 'before', 'failed-since'],
-  async run(context) {
-    const [verb = 'list', subject, more] = context.words;
-    if (verb === 'list') return list(context);
-    const act = VERBS.get(verb);
-    if (!act || subject === undefined || (more !== undefined && verb !== 'redeliver'))
-      throw new CliError(`usage: fleetctl ${webhooks.usage}`, EXIT.usage);
-    return act(context, subject);
+export const webhooks: Command = noun('webhooks', {
+  list: {
+    async run(context) {
+      const columns: Columns<Webhook> = {
+        ID: ({ id }) => id,
+        URL: ({ url }) => url,
+        KINDS: ({ kinds }) => kinds.join(','),
+        STATE: ({ state }) => state,
+        'FAILING SINCE': ({ failing_since: since }) => since ?? '',
+      };
+      return printTable(context, await context.gateway().request('GET /api/v1/webhooks'), columns, 'No webhooks');
+    },
   },
-};
-
-const VERBS = new Map<string, (context: CommandContext, subject: string) => Promise<number>>([
-  ['create', create],
-  ['show', show],
-  ['rotate', rotate],
-  ['test', test],
-  ['on', (context, id) => change(context, id, true)],
-  ['off', (context, id) => change(context, id, false)],
-  ['deliveries', deliveries],
-  ['redeliver', redeliver],
-  ['remove', remove],
-]);
-
-async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const body = await gateway().request('GET /api/v1/webhooks');
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.length === 0) terminal.out('No webhooks\n');
-  else {
-    const rows = body.map((one) => [one.id, one.url, one.kinds.join(','), one.state, one.failing_since ?? '']);
-    terminal.out(table(['ID', 'URL', 'KINDS', 'STATE', 'FAILING SINCE'], rows, terminal.width));
-  }
-  return EXIT.ok;
-}
+  create: {
+    words: '<url>',
+    options: [
+      ['--kinds <names>', 'kinds of events, separated by commas; default: call.finished'],
+      ['--tools <globs>', 'only events about these tools, separated by commas'],
+      ['--toolsets <names>', 'only events of calls through these toolsets, separated by commas'],
+      ['--description <text>', 'what it is for'],
+    ],
+    run: (context, url) => create(context, url!),
+  },
+  show: { words: '<id>', run: (context, id) => show(context, id!) },
+  rotate: {
+    words: '<id>',
+    options: [['--overlap <hours>', 'hours of both signatures; default 24']],
+    run: (context, id) => rotate(context, id!),
+  },
+  test: { words: '<id>', run: (context, id) => test(context, id!) },
+  on: { words: '<id>', run: (context, id) => change(context, id!, true) },
+  off: { words: '<id>', run: (context, id) => change(context, id!, false) },
+  deliveries: {
+    words: '<id>',
+    options: [
+      ['--state <pending|delivered|failed>', 'only these'],
+      ['--limit <n>', 'how many; default 50'],
+      ['--before <cursor>', 'before this cursor, as the last list named it'],
+    ],
+    run: (context, id) => deliveries(context, id!),
+  },
+  redeliver: {
+    words: '<id> [event]',
+    usage: '<id> <event>|--failed-since <instant>',
+    options: [['--failed-since <instant>', 'all that failed of events since then']],
+    run: (context, id) => redeliver(context, id!),
+  },
+  remove: {
+    words: '<id>',
+    async run(context, id = '') {
+      await context.gateway().request('DELETE /api/v1/webhooks/{id}', { path: { id } });
+      return print(context, { id, removed: true }, `Removed ${id}`);
+    },
+  },
+});
 
 async function create({ gateway, json, terminal, line }: CommandContext, url: string): Promise<number> {
   const kinds = (listOf(optionValue(line, 'kinds')) ?? ['call.finished']) as NewWebhook['kinds'];
@@ -122,26 +128,23 @@ async function change({ gateway, json, terminal }: CommandContext, id: string, o
   return EXIT.ok;
 }
 
-async function deliveries({ gateway, json, terminal, line }: CommandContext, id: string): Promise<number> {
+async function deliveries(context: CommandContext, id: string): Promise<number> {
+  const { gateway, json, terminal, line } = context;
   const query = {
     state: optionValue(line, 'state') as WebhookDelivery['state'] | undefined,
     limit: numberOption(line, 'limit'),
     before: optionValue(line, 'before'),
   };
   const body = await gateway().request('GET /api/v1/webhooks/{id}/deliveries', { path: { id }, query });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.deliveries.length === 0) terminal.out('No deliveries\n');
-  else {
-    const rows = body.deliveries.map((one) => [
-      one.event_at,
-      one.event_id,
-      one.kind,
-      one.state,
-      String(one.attempts),
-      one.error ?? (one.status === null ? '' : `HTTP ${one.status}`),
-    ]);
-    terminal.out(table(['AT', 'EVENT', 'KIND', 'STATE', 'ATTEMPTS', 'ANSWER'], rows, terminal.width));
-  }
+  const columns: Columns<WebhookDelivery> = {
+    AT: (one) => one.event_at,
+    EVENT: (one) => one.event_id,
+    KIND: (one) => one.kind,
+    STATE: (one) => one.state,
+    ATTEMPTS: (one) => String(one.attempts),
+    ANSWER: ({ error, status }) => error ?? (status === null ? '' : `HTTP ${status}`),
+  };
+  printTable(context, body.deliveries, columns, 'No deliveries', body);
   if (!json && body.next !== undefined) terminal.error(`Older deliveries: --before ${body.next}\n`);
   return EXIT.ok;
 }
@@ -150,12 +153,6 @@ async function redeliver({ gateway, json, terminal, line, words }: CommandContex
   const request = { event_id: words[2], failed_since: optionValue(line, 'failed-since') };
   const body = await gateway().request('POST /api/v1/webhooks/{id}/redeliver', { path: { id }, body: request });
   terminal.out(json ? `${jsonText(body, 2)}\n` : `${body.redelivered} sent again\n`);
-  return EXIT.ok;
-}
-
-async function remove({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
-  await gateway().request('DELETE /api/v1/webhooks/{id}', { path: { id } });
-  terminal.out(json ? `${jsonText({ id, removed: true })}\n` : `Removed ${id}\n`);
   return EXIT.ok;
 }
 

@@ -31,8 +31,8 @@ const answerMcp = ({ id, method, params }: { id?: number; method: string; params
     'tools/call': { content: [{ type: 'text', text: `wrote ${JSON.stringify(params)}` }] },
     ping: {},
   };
-  const answer = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'unknown' } };
-  return id === undefined ? undefined : JSON.stringify({ jsonrpc: '2.0', id, ...answer });
+  const reply = results[method] ? { result: results[method] } : { error: { code: -32601, message: 'unknown' } };
+  return id === undefined ? undefined : JSON.stringify({ jsonrpc: '2.0', id, ...reply });
 };
 const LOCAL_SERVER = `const answer = ${answerMcp.toString()};
 require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {

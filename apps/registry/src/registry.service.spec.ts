@@ -342,7 +342,7 @@ describe('registry service', () => {
       expect(await add({ tenant: 'acme', ...server })).toMatchObject({ success: true });
       const secret = async () => {
         const tool = await get('listPets', 'acme');
-        const { options } = tool?.binding as { options: JsonObject };
+        const { options } = tool!.binding as { options: JsonObject };
         const token = String((options['auth_config'] as JsonObject)['token']);
         return box.open(token, secretContext('openapi', 'pets@acme'));
       };

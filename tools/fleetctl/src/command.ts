@@ -169,16 +169,16 @@ const GLOBAL_OPTIONS = [
 /** Help that lists every command. */
 export function generalHelp(commands: CommandTable): string {
   const rows = [...commands].map(([name, { summary }]) => [name, summary] as const);
-  return `fleetctl: call and manage the tools of a fleet\n\n${columns(rows)}\n${columns(GLOBAL_OPTIONS)}\nExit codes: 0 success, 1 failure, 2 usage error, 3 no connection, 4 not allowed\n`;
+  return `fleetctl: call and manage the tools of a fleet\n\n${pairs(rows)}\n${pairs(GLOBAL_OPTIONS)}\nExit codes: 0 success, 1 failure, 2 usage error, 3 no connection, 4 not allowed\n`;
 }
 
 /** Help of one command. */
 export function commandHelp(command: Command, summary: string): string {
   const uses = command.usage.split(' | ').map((use) => `  fleetctl ${use}\n`);
-  return `${summary}\n\n${uses.join('')}\n${columns([...(command.options ?? []), ...GLOBAL_OPTIONS])}`;
+  return `${summary}\n\n${uses.join('')}\n${pairs([...(command.options ?? []), ...GLOBAL_OPTIONS])}`;
 }
 
-function columns(rows: readonly (readonly [string, string])[]): string {
+function pairs(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`).join('');
 }

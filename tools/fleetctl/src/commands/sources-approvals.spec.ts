@@ -147,7 +147,7 @@ describe('sources', () => {
       });
 
       it('stay, and so does all that is not named', async () => {
-        const added = [
+        const again = [
           'sources',
           'add',
           ...PETS,
@@ -156,7 +156,7 @@ describe('sources', () => {
           '--header',
           'X-A: b',
         ];
-        const { error } = await run(added);
+        const { error } = await run(again);
         expect(error).toContain('openapi/pets changes:\n');
         expect(error).toContain('secrets: 2 sent anew');
         expect(error).not.toContain('new"');

@@ -13,7 +13,7 @@ export const TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:';
 const ID_JAG = `${TOKEN_TYPE}id-jag`;
 
 /** How the fleet proves which client it is: by a signed assertion, by a secret, or by its id alone. */
-export interface ClientIdentity {
+interface ClientIdentity {
   /** Absent where an assertion identifies the workload: nothing is sent. */
   id?: string;
   secret?: string;

@@ -24,7 +24,7 @@ const SUMMARIES = {
     'End all access of a user within 5 seconds: sign-ins, MCP clients, keys (administrators of their tenant); data stays',
   'user purge': 'Remove all data of one user of a tenant (administrators of the tenant)',
   'python-modules':
-    'Modules that Python runs may import in addition (set: operators; replaces the added modules of a level)',
+    'Modules that Python runs may import in addition at strictness strict (set: operators; replaces the added modules)',
   health: 'Show whether the fleet is ready for calls, and to operators what is wrong with its configuration',
   audit: 'Show lines of the audit log that are cut, changed, moved or missing',
   'tool new': 'Generate the file of a tool of your own',

@@ -14,6 +14,7 @@ const CHECKED = [
 ];
 /** Places with an address of the fleet or of its operator, or one that was checked before. */
 const OWN: Record<string, string> = {
+  'apps/console/src/ui/components.tsx': 'a list of the console, from its router',
   'apps/console/src/session.ts': 'the sign-in page of the fleet',
   'apps/console/src/views/call-figures.tsx': 'a page of the console',
   'apps/console/src/views/call-page.tsx':

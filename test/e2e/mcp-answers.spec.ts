@@ -189,7 +189,7 @@ const REPLIES: Record<string, ScriptedReplies> = {
         const result = OPENING[method as keyof typeof OPENING];
         if (!result) return undefined;
         const body = method === change.method ? change.answer : { jsonrpc: '2.0', id: 1, result };
-        // The id of the recorded answer is that of this request, unless the id was changed.
+        // The id of the recorded answer is this request's, unless the id was changed.
         const text = JSON.stringify(body, (key, value: unknown) => (key === 'id' && value === 1 ? id : value));
         return { text };
       },

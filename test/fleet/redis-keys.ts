@@ -57,8 +57,8 @@ export const NOT_KEYS = [
   ...['key:', 'user:'],
   // names of definitions of MCP servers
   ...['prompt:', 'resource:', 'skill:'],
-  // addresses of files
-  'file:',
+  // addresses of files, and the directory in an issuer of Entra ID
+  ...['file:', '{tenantid}'],
   // a field of the hash of fair shares, and an end of the names of queues
   ...['s:', 'large:'],
   // schemes of URLs and imports

@@ -8,7 +8,7 @@ import { isNestedTooDeep, MAX_BODY_DEPTH } from '@toolfleet/contracts/json-text'
 
 type SpecType = keyof typeof specTypeSchemas;
 type Path = readonly PropertyKey[];
-/** An issue of a schema; `errors` has those of each alternative of a union. */
+/** An issue of a schema; `errors` has the issues of each alternative of a union. */
 type Issue = Pick<StandardSchemaV1.Issue, 'message'> & { path?: Path; errors?: readonly (readonly Issue[])[] };
 
 /** Results that the SDK validates, by method. Those of other methods are read where they are used. */

@@ -96,7 +96,7 @@ export function fillOmitted(transport: Transport, client: Client): void {
 const DISCOVER_MS = 10_000;
 
 /**
- * Answers `server/discover` in place of a server whose answer cannot be read or does not arrive, as servers without the method do: the SDK
+ * Answers `server/discover` in place of a server with an answer that cannot be read or does not arrive, as servers without the method do: the SDK
  * then sends `initialize`.
  * @returns lines about it
  */

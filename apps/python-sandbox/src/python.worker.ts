@@ -17,6 +17,8 @@ const WARM_UP_RUNS = 20;
 const LIST_MODULES = `import pkgutil, sys
 sorted(n for n in {m.name for m in pkgutil.iter_modules()} | set(sys.builtin_module_names) if not n.startswith("_"))`;
 const WARM_UP_MS = 2_000;
+/** The service does not start without the list; a busy machine needs seconds for its first run. */
+const LIST_MODULES_MS = 60_000;
 const OVER_QUOTA =
   'The variables were not kept: the Python sessions of this tenant fill their quota. Keep less, use fewer sessions or wait until they expire; the operator sets PYTHON_SESSION_QUOTA_MB.';
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
@@ -80,7 +82,7 @@ export class PythonWorker {
 
   /** Names of the modules that the interpreter has, without those that begin with an underscore. */
   async modules(): Promise<string[]> {
-    const job = { context: { tenant_id: '' }, timeout_ms: WARM_UP_MS };
+    const job = { context: { tenant_id: '' }, timeout_ms: LIST_MODULES_MS };
     const { request } = planRun({ ...job, arguments: { code: LIST_MODULES } }, this.limits);
     const { value, error } = await this.sandbox.run(request);
     if (!Array.isArray(value)) throw new Error(`the interpreter lists no modules: ${JSON.stringify(error)}`);

@@ -1,7 +1,7 @@
 import type { ContentBlock, Json, JsonObject } from '@toolfleet/contracts';
 import type { RunFile } from '@toolfleet/wasi-python';
 
-/** Types by the end of a name; those of `TEXT` hold text if they are UTF-8. */
+/** Types by the end of a name; types in `TEXT` hold text if they are UTF-8. */
 const TYPES: Readonly<Record<string, string>> = {
   csv: 'text/csv',
   tsv: 'text/tab-separated-values',

@@ -75,11 +75,11 @@ export function toToolDefinition(tool: BuiltinTool, source: ToolSource, override
       kind: 'builtin',
       toolset: getToolset(tool),
       handler: metadata.name,
-      build: tool.build,
+      ...(tool.build === undefined ? {} : { build: tool.build }),
     },
     source,
-    rate_limit: rateLimit,
-    cost_per_use_micro_usd: cost,
+    ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
+    ...(cost === undefined ? {} : { cost_per_use_micro_usd: cost }),
     ...optional,
   };
 }

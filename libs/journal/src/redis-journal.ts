@@ -41,7 +41,7 @@ const MAX_KEY_ROUNDS = 4;
 
 /**
  * The journal in Redis with an append-only file and `noeviction`. Each move is one script on one key, and the moves that every call makes
- * run together with those of the same turn. A call and its
+ * run together with others of the same turn. A call and its
  * idempotency key are in different slots, so that every script runs on Redis Cluster. The key is taken before the call is entered:
  * a process that dies in between leaves a key that stays `running` until deadline + grace.
  */

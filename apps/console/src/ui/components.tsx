@@ -231,7 +231,7 @@ interface ActionFormProps {
   children: ReactNode;
 }
 
-/** A form whose button runs `work`. */
+/** A form with a button that runs `work`. */
 export function ActionForm({ submit, busyText = submit, disabled = false, work, children }: ActionFormProps) {
   const { busy, error, act } = useAction();
   const onSubmit = (event: FormEvent) => {

@@ -14,7 +14,7 @@ export type JwtComponentSettings = Pick<
 
 interface JwtExtras {
   onRead?: (error: Error | undefined) => void;
-  /** Called with what a token shows to be wrong in a setting. */
+  /** Called with the mistake in a setting that a token shows. */
   onFault?: (setting: string, message: string) => void;
   tokenTypes?: FleetFile['token_types'];
 }

@@ -48,7 +48,7 @@ export async function discoverAuthorizationServer(
 ): Promise<AuthorizationServer> {
   const { resourceMetadataUrl, scope: wanted } = extractWWWAuthenticateParams(response);
   const found = await readResource(serverUrl, resourceMetadataUrl, fetchFn);
-  // Servers of before RFC 9728 are their own authorization servers, those of before RFC 8414 have their endpoint at /token.
+  // Servers of before RFC 9728 are their own authorization servers, and servers of before RFC 8414 have their endpoint at /token.
   const url = found?.authorization_servers?.[0] ?? new URL('/', serverUrl).href;
   const discovered = await discoverServer(url, fetchFn);
   const metadata = discovered ?? { issuer: url, token_endpoint: new URL('/token', url).href };

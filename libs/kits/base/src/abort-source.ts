@@ -8,7 +8,7 @@ interface SourceSignal extends AbortSignal {
 }
 
 /**
- * An AbortController whose signal keeps the actions of `onAbort` in a list. Listeners of Node's signals cost about thirty function calls
+ * An AbortController with a signal that keeps the actions of `onAbort` in a list. Listeners of Node's signals cost about thirty function calls
  * each, and a call waits for many signals of which none is aborted. Other listeners of the signal work as usual.
  */
 export class AbortSource {

@@ -38,7 +38,7 @@ export abstract class Clock {
 const { performance } = globalThis;
 /** Longest delay Node's timers accept; longer ones fire at once there. */
 const MAX_TIMER_MS = 2_147_483_647;
-/** Timers of at least this delay share those of a wheel, and fire up to one turn of it late. */
+/** Timers of at least this delay share the timers of a wheel, and fire up to one turn of it late. */
 const WHEEL_FROM_MS = 200;
 const TURN_MS = 10;
 

@@ -36,7 +36,7 @@ export async function readRegistration(
 }
 
 /**
- * Shows what a registration in place of another one changes: fields, new tools, and those that get another name or end, with their users.
+ * Shows what a registration in place of another one changes: fields, new tools, and tools that get another name or end, with their users.
  * @returns whether to go on
  * @throws CliError when tools end or get another name and `--yes` is missing
  */

@@ -15,7 +15,7 @@ const LIST_FORMATS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Reads a Swagger 2.0 document as OpenAPI 3.0. `@scalar/openapi-upgrader` converts it; what the library loses (shared parameters of bodies,
- * members of form fields, media types of an operation next to those of the document) is put into the operations before.
+ * members of form fields, media types of an operation next to the document's) is put into the operations before.
  * @throws CodedError SPEC_INVALID when the library cannot read the document
  */
 export function fromSwagger(swagger: JsonObject, findings: Findings): JsonObject {

@@ -425,7 +425,7 @@ export class GuestFiles {
     });
   }
 
-  /** Numbers from 1 in the order in which the guest sees nodes; those of devices do not matter. */
+  /** Numbers from 1 in the order in which the guest sees nodes; numbers of devices do not matter. */
   private inodeOf(node: TreeNode): number {
     if (typeof node !== 'object') return 1;
     const inode = this.inodes.get(node) ?? this.inodes.size + 2;

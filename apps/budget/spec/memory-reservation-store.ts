@@ -14,7 +14,7 @@ import type {
   Settlement,
   SettleOutcome,
   SharedGrant,
-  Spending,
+  ScopeSpent,
   SweepOutcome,
 } from '../src/reservation-store.js';
 import { charge, hold, leasable, settledAmount, unhold } from './lease-arithmetic.js';
@@ -306,7 +306,7 @@ export class MemoryReservationStore extends ReservationStore {
     tenant: Tenant,
     most: number,
     work: (charged: ChargedRow[]) => T,
-  ): { result: T; spending: Spending[] } {
+  ): { result: T; spending: ScopeSpent[] } {
     const charged: ChargedRow[] = [];
     const before = new Map([...tenant.scopes].map(([name, scope]) => [name, { ...scope }]));
     const now = this.clock.now();
@@ -314,7 +314,7 @@ export class MemoryReservationStore extends ReservationStore {
     for (const [callId, lease] of overdue) this.expire(tenant, callId, lease, charged);
     const result = work(charged);
     if (charged.length > 0) tenant.outbox.push({ id: String((tenant.nextEntry += 1)), rows: charged });
-    const spending: Spending[] = [];
+    const spending: ScopeSpent[] = [];
     for (const [scope, after] of tenant.scopes) {
       const was = before.get(scope) ?? noCounters();
       if (was.spentMicroUsd === after.spentMicroUsd && was.spentTokens === after.spentTokens) continue;

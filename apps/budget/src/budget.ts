@@ -36,7 +36,7 @@ import {
   ReservationStore,
   type Admission,
   type ReservationRequest,
-  type Spending,
+  type ScopeSpent,
   type SweepOutcome,
 } from './reservation-store.js';
 import { budgetScope, scopeName, SetBudgets, type BudgetName, type SetBudget } from './set-budgets.js';
@@ -341,7 +341,7 @@ export class Budget {
     return outcome;
   }
 
-  private announce(tenantId: string, spending: readonly Spending[]): void {
+  private announce(tenantId: string, spending: readonly ScopeSpent[]): void {
     if (spending.length === 0) return;
     for (const one of spending) {
       const microUsd = one.microUsdAfter - one.microUsdBefore;
@@ -351,7 +351,7 @@ export class Budget {
     this.report(tenantId, spending);
   }
 
-  private report(tenantId: string, spending: readonly Spending[]): void {
+  private report(tenantId: string, spending: readonly ScopeSpent[]): void {
     const limits = tenantLimits(this.limitTable, tenantId);
     const limitOfScope = (scope: string): ScopeLimit => {
       const kind = scopeKind(scope);

@@ -2,7 +2,7 @@ import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { EventData, FleetEvent } from '@toolfleet/contracts/events';
 import { reachedShares, type ScopeLimit } from '@toolfleet/resilience';
 import { scopeKind, shownScope } from './limits.js';
-import type { Spending } from './reservation-store.js';
+import type { ScopeSpent } from './reservation-store.js';
 
 type Reached = EventData<'budget.reached'>;
 
@@ -12,7 +12,7 @@ type Reached = EventData<'budget.reached'>;
  */
 export function reachedLimits(
   tenantId: string,
-  spending: readonly Spending[],
+  spending: readonly ScopeSpent[],
   limitOf: (scope: string) => ScopeLimit,
   now: EpochMs,
 ): FleetEvent<'budget.reached'>[] {

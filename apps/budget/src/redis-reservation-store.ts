@@ -14,7 +14,7 @@ import type {
   Settlement,
   SettleOutcome,
   SharedGrant,
-  Spending,
+  ScopeSpent,
   SweepOutcome,
 } from './reservation-store.js';
 
@@ -292,9 +292,9 @@ function toSharedGrant([, microUsd, tokens, limitsMicroUsd, limitsTokens]: Share
   return { microUsd, tokens, limitsMicroUsd: limitsMicroUsd === 1, limitsTokens: limitsTokens === 1 };
 }
 
-function toSpending(reply: unknown): Spending[] {
+function toSpending(reply: unknown): ScopeSpent[] {
   const flat = Array.isArray(reply) ? reply.map(String) : [];
-  const spending: Spending[] = [];
+  const spending: ScopeSpent[] = [];
   for (let at = 0; at + 1 < flat.length; at += 2) {
     const [before, after, tokensBefore, tokensAfter] = (flat[at + 1] ?? '').split(' ').map(Number);
     spending.push({

@@ -67,7 +67,7 @@ export interface Settlement extends Amount {
 }
 
 /** Spending of a scope before and after an operation, for threshold events. */
-export interface Spending {
+export interface ScopeSpent {
   scope: string;
   microUsdBefore: MicroUsd;
   microUsdAfter: MicroUsd;
@@ -78,11 +78,11 @@ export interface Spending {
 export interface SettleOutcome {
   /** Settlements that were charged; the others were repeated or their lease had expired. */
   settled: number;
-  spending: Spending[];
+  spending: ScopeSpent[];
 }
 
 export interface SweepOutcome {
-  spending: Spending[];
+  spending: ScopeSpent[];
   /** Leases that expired unsettled and were charged. */
   expired: number;
   /** Leases still open. */

@@ -17,7 +17,7 @@ export interface LedgerRow extends UsageRow {
   charged_at: EpochMs;
 }
 
-type UsageGroup = BudgetUsage['group_by'][number];
+type LedgerGroup = BudgetUsage['group_by'][number];
 
 /** Filters and grouping of a usage report. */
 interface UsageQuery {
@@ -27,7 +27,7 @@ interface UsageQuery {
   toAt?: EpochMs;
   toolName?: string;
   owner?: BudgetUsage['owner'];
-  groupBy: readonly UsageGroup[];
+  groupBy: readonly LedgerGroup[];
 }
 
 const GROUP_COLUMN = {
@@ -38,8 +38,8 @@ const GROUP_COLUMN = {
   key: 'key_id',
   agent: 'caller_agent_id',
   tenant: 'tenant_id',
-} as const satisfies Record<UsageGroup, keyof LedgerTables['usage_daily']>;
-const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Record<UsageGroup, keyof UsageSum>;
+} as const satisfies Record<LedgerGroup, keyof LedgerTables['usage_daily']>;
+const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Record<LedgerGroup, keyof UsageSum>;
 
 /** A tenant, or one of its users. */
 interface LedgerScope {

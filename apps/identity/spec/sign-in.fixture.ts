@@ -11,7 +11,7 @@ import type { FakeClock } from '@toolfleet/testing';
 import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider, type Users } from '../../../test/doubles/openid-provider.js';
 import { AuthorizationServers } from '../src/authorization-servers.js';
 import { GrantRefresh } from '../src/grant-refresh.js';
-import { GrantStore } from '../src/grant-store.js';
+import { UserGrantStore } from '../src/user-grant-store.js';
 import { IdentityDatabase } from '../src/identity-database.js';
 import { OAuthClient } from '../src/oauth-client.js';
 import { SessionStore } from '../src/session-store.js';
@@ -84,7 +84,7 @@ export class SignInFixture {
     const attempts = new SignInAttempts(keys, used, clock);
     const logger = { info: () => undefined, warn: () => undefined };
     const records = new OAuthRecords(database.db, keys, clock);
-    const store = new GrantStore(database.db, keys);
+    const store = new UserGrantStore(database.db, keys);
     const keptTokens = new SignInTokens(store, clock, company.issuer, false);
     const announced: UserChanged[] = [];
     /** What each replica of the service has for itself. */

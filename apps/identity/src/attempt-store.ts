@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import type { IdentityDb } from './identity-tables.js';
 
 /** A user at the authorization server of a source. */
-interface Attempt {
+interface KeptAttempt {
   tenant_id: string;
   user_id: string;
   source: string;
@@ -34,7 +34,7 @@ export class AttemptStore {
   ) {}
 
   /** The oldest attempts of a user beyond the quota end. */
-  async begin({ state, verifier, granted, redirectUri, auth, ...owner }: Attempt, now: EpochMs): Promise<void> {
+  async begin({ state, verifier, granted, redirectUri, auth, ...owner }: KeptAttempt, now: EpochMs): Promise<void> {
     const digest = digestOf(state);
     await this.db
       .insertInto('connect_attempt')
@@ -68,7 +68,7 @@ export class AttemptStore {
    * Ends the attempt of a state, so that the state is of no use any more.
    * @throws ToolError REQUEST_INVALID when it is unknown, expired or used; PERMISSION_DENIED for another user, who changes nothing
    */
-  async take(state: string, user: { tenant_id: string; user_id: string }, now: EpochMs): Promise<Attempt> {
+  async take(state: string, user: { tenant_id: string; user_id: string }, now: EpochMs): Promise<KeptAttempt> {
     const digest = digestOf(state);
     const row = await this.db
       .selectFrom('connect_attempt')
@@ -87,7 +87,7 @@ export class AttemptStore {
       .executeTakeFirst();
     if (Number(numDeletedRows) === 0) throw unknownState();
     const { tenant_id, user_id, source, auth, redirect_uri: redirectUri, sealed } = row;
-    const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<Attempt, 'state' | 'verifier'>;
+    const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<KeptAttempt, 'state' | 'verifier'>;
     return { tenant_id, user_id, source, auth, granted: auth, redirectUri, ...secrets };
   }
 

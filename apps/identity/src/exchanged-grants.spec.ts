@@ -10,7 +10,7 @@ import { startAuthorizationServer, type AuthorizationServer } from '../spec/auth
 import { AuthorizationServers } from './authorization-servers.js';
 import { ExchangedGrants } from './exchanged-grants.js';
 import { GrantRefresh } from './grant-refresh.js';
-import { GrantStore } from './grant-store.js';
+import { UserGrantStore } from './user-grant-store.js';
 import { Grants } from './grants.js';
 import { IdentityDatabase } from './identity-database.js';
 import { OAuthClient } from './oauth-client.js';
@@ -55,7 +55,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
-  const store = new GrantStore(database.db, keys);
+  const store = new UserGrantStore(database.db, keys);
   const servers = new AuthorizationServers({
     fetch: (...given) => fetch(...given),
     open: (value) => value,

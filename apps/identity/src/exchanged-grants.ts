@@ -4,7 +4,7 @@ import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import { TokenFailure, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantRefresh } from './grant-refresh.js';
-import type { GrantOwner, GrantStore, OpenGrant } from './grant-store.js';
+import type { UserGrantOwner, UserGrantStore, OpenGrant } from './user-grant-store.js';
 import type { SessionStore } from './session-store.js';
 import type { SignInTokens } from './sign-in-tokens.js';
 import type { OAuthClient, SubjectToken } from './oauth-client.js';
@@ -15,7 +15,7 @@ const AGAIN_MS = 30_000;
 const LEAST_LIFE_MS = 5_000;
 
 interface ExchangedGrantsDeps {
-  store: GrantStore;
+  store: UserGrantStore;
   sessions: SessionStore;
   signIns: SignInTokens;
   client: Pick<OAuthClient, 'exchange'>;
@@ -64,7 +64,7 @@ export class ExchangedGrants {
     return this.deps.client.exchange(source, auth, subject);
   }
 
-  async #proofOf(owner: GrantOwner, query: Partial<GrantFind>): Promise<Proof> {
+  async #proofOf(owner: UserGrantOwner, query: Partial<GrantFind>): Promise<Proof> {
     const { sessions, signIns, clock } = this.deps;
     const { session_id: id, subject_token: value, subject_until: until } = query;
     if (value !== undefined && until !== undefined) return { since: 0, token: { value, until } };
@@ -85,7 +85,7 @@ export class ExchangedGrants {
   }
 
   /** The token of the sign-in of a user who is still signed in somewhere, refreshed before it ends. */
-  async #ofSignIn(owner: GrantOwner, auth: UserAuth, refresh: GrantRefresh): Promise<SubjectToken> {
+  async #ofSignIn(owner: UserGrantOwner, auth: UserAuth, refresh: GrantRefresh): Promise<SubjectToken> {
     const { sessions, signIns, clock } = this.deps;
     const { tenant_id, user_id } = owner;
     const kept = await signIns.find(owner);

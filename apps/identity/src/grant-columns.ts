@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { UserGrant } from '@toolfleet/contracts/identity';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
-import type { Row } from './identity-tables.js';
+import type { IdentityRow } from './identity-tables.js';
 
 /**
  * The binding of a credential: issuer, endpoints, client and scopes of the source. A source that changes one of them gets no credential
@@ -49,7 +49,7 @@ export const valuesOf = (
 });
 
 /** A grant without its credential. */
-export function toUserGrant(row: Row<'user_grant'>): UserGrant {
+export function toUserGrant(row: IdentityRow<'user_grant'>): UserGrant {
   const { grant_id, tenant_id, user_id, source, mode, scopes, created_at, updated_at, reason } = row;
   const list = scopes?.split(' ').filter(Boolean);
   return { grant_id, tenant_id, user_id, source, mode, scopes: list, created_at, updated_at, reason };

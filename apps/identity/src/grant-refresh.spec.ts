@@ -9,7 +9,7 @@ import { KeyRing } from '@toolfleet/service';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAuthorizationServer, type AuthorizationServer } from '../spec/authorization-server.mjs';
 import { GrantRefresh } from './grant-refresh.js';
-import { GrantStore, type OpenGrant } from './grant-store.js';
+import { UserGrantStore, type OpenGrant } from './user-grant-store.js';
 import { IdentityDatabase } from './identity-database.js';
 import { AuthorizationServers } from './authorization-servers.js';
 import { UpstreamRevocation } from './upstream-revocation.js';
@@ -59,8 +59,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const stores = () => databases.map(({ db }) => new GrantStore(db, KEYS)) as [GrantStore, GrantStore];
-const replica = (store: GrantStore, refresh = client.refresh.bind(client)) =>
+const stores = () => databases.map(({ db }) => new UserGrantStore(db, KEYS)) as [UserGrantStore, UserGrantStore];
+const replica = (store: UserGrantStore, refresh = client.refresh.bind(client)) =>
   new GrantRefresh({
     store,
     renew: ({ source, auth: granted, secrets }) => refresh(source, granted, secrets.refresh_token!),
@@ -68,7 +68,7 @@ const replica = (store: GrantStore, refresh = client.refresh.bind(client)) =>
   });
 
 /** A user who has connected. */
-async function connected(user: string, store: GrantStore): Promise<OpenGrant> {
+async function connected(user: string, store: UserGrantStore): Promise<OpenGrant> {
   const { url, state, verifier } = await client.begin(SOURCE, auth, REDIRECT);
   const redirect = new URLSearchParams(await login.signIn(url, user));
   const { access_token, refresh_token, scopes } = await client.finish(SOURCE, auth, redirect, {
@@ -209,7 +209,11 @@ describe('two replicas that refresh a grant', () => {
 describe('a grant that its user deletes', () => {
   const noted: { source: string; reason: string | undefined }[] = [];
   const logger = { info: (line: object) => void noted.push(line as (typeof noted)[number]) };
-  const deleteAt = async (store: GrantStore, { user_id, source }: OpenGrant, revoke = client.revoke.bind(client)) => {
+  const deleteAt = async (
+    store: UserGrantStore,
+    { user_id, source }: OpenGrant,
+    revoke = client.revoke.bind(client),
+  ) => {
     noted.length = 0;
     const upstream = new UpstreamRevocation({ store, client: { revoke }, clock, logger });
     upstream.begin(await store.revoke('acme', user_id, source));

@@ -3,7 +3,7 @@ import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts
 import { usesSignIn, type UserAuthMode } from '@toolfleet/contracts/user-auth';
 import { DEFAULT_LIFE_S, TokenFailure, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
-import type { GrantStore, OpenGrant } from './grant-store.js';
+import type { UserGrantStore, OpenGrant } from './user-grant-store.js';
 
 /** Longer than a token request may take, so that a holder without its right no longer waits for its answer. */
 const LEASE_MS: Milliseconds = 20_000;
@@ -12,7 +12,7 @@ const LOOK_MS: Milliseconds = 50;
 const LOST = 'the outcome of the last refresh is unknown';
 
 interface RefreshDeps {
-  store: GrantStore;
+  store: UserGrantStore;
   /** Requests new tokens for a grant. @throws TokenFailure, ToolError */
   renew(grant: OpenGrant): Promise<Tokens>;
   /** Takes the tokens of a grant that was deleted meanwhile. */
@@ -116,7 +116,7 @@ export class GrantRefresh {
   async #commit(
     grant: OpenGrant,
     holder: string,
-    outcome: Parameters<GrantStore['commitRefresh']>[2],
+    outcome: Parameters<UserGrantStore['commitRefresh']>[2],
   ): Promise<boolean> {
     const { store, clock } = this.deps;
     for (const until = clock.now() + LEASE_MS; ;) {

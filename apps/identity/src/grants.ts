@@ -17,7 +17,7 @@ import { DEFAULT_LIFE_S } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { AttemptStore } from './attempt-store.js';
 import { required, type GrantRefresh } from './grant-refresh.js';
-import type { GrantStore, OpenGrant } from './grant-store.js';
+import type { UserGrantStore, OpenGrant } from './user-grant-store.js';
 import type { ExchangedGrants } from './exchanged-grants.js';
 import type { OAuthClient } from './oauth-client.js';
 import type { UpstreamRevocation } from './upstream-revocation.js';
@@ -28,7 +28,7 @@ const MAX_KEPT_MS = 60_000;
 const EARLY_MS = 30_000;
 
 interface GrantsDeps {
-  store: GrantStore;
+  store: UserGrantStore;
   attempts: AttemptStore;
   client: Pick<OAuthClient, 'begin' | 'finish'>;
   refresh: GrantRefresh;

@@ -113,7 +113,7 @@ const TABLES = { sign_in_session, used_once, oauth_record, user_grant, connect_a
 
 export type IdentityTables = TablesOf<typeof TABLES>;
 /** A row of a table. */
-export type Row<Name extends keyof IdentityTables> = Selectable<IdentityTables[Name]>;
+export type IdentityRow<Name extends keyof IdentityTables> = Selectable<IdentityTables[Name]>;
 export type IdentityDb = Kysely<IdentityTables>;
 
 export const IDENTITY_MIGRATIONS: Migrations = {

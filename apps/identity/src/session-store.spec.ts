@@ -11,7 +11,7 @@ import { FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from
 import type { Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IdentityDatabase } from './identity-database.js';
-import { GrantStore } from './grant-store.js';
+import { UserGrantStore } from './user-grant-store.js';
 import { KeyChange } from './reseal.js';
 import { SessionStore, type NewSession } from './session-store.js';
 import { SignInTokens } from './sign-in-tokens.js';
@@ -35,7 +35,7 @@ const session = (secret: string, more: Partial<NewSession> = {}): NewSession => 
 
 const clock = new FakeClock(NOON);
 const signInTokens = (keys: KeyRing, { db }: IdentityDatabase) =>
-  new SignInTokens(new GrantStore(db, keys), clock, ISSUER, true);
+  new SignInTokens(new UserGrantStore(db, keys), clock, ISSUER, true);
 
 function conformance(name: string, open: () => Promise<{ dialect: Dialect; close(): Promise<void> }>): void {
   describe(`store of sessions: ${name}`, () => {

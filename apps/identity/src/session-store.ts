@@ -4,7 +4,7 @@ import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import { erase, ofOwner } from '@toolfleet/database';
 import { sql } from 'kysely';
-import type { IdentityDb, Row } from './identity-tables.js';
+import type { IdentityDb, IdentityRow } from './identity-tables.js';
 
 /** A user signed in. */
 export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_at' | 'asked_at'> {
@@ -180,7 +180,7 @@ export class SessionStore {
   }
 }
 
-function toSession(row: Row<'sign_in_session'>): SignInSession {
+function toSession(row: IdentityRow<'sign_in_session'>): SignInSession {
   const { session_id, tenant_id, user_id, roles, groups, created_at, expires_at, issuer, subject, sid } = row;
   return {
     ...{ session_id, tenant_id, user_id, roles, groups, created_at, expires_at },

@@ -4,8 +4,8 @@ import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import { DEFAULT_LIFE_S, type Tokens } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { GrantRefresh } from './grant-refresh.js';
-import { SIGN_IN, type GrantOwner, type GrantStore, type OpenGrant } from './grant-store.js';
-import type { Answer, CompanyProvider } from './sign-in/company-provider.js';
+import { SIGN_IN, type UserGrantOwner, type UserGrantStore, type OpenGrant } from './user-grant-store.js';
+import type { ProviderAnswer, CompanyProvider } from './sign-in/company-provider.js';
 import type { SignedInUser } from './sign-in/user-of-claims.js';
 
 /**
@@ -22,7 +22,7 @@ export class SignInTokens {
   readonly #auth: UserAuth;
 
   constructor(
-    private readonly store: GrantStore,
+    private readonly store: UserGrantStore,
     private readonly clock: Clock,
     /** Of `sign_in`. */
     issuer: string | undefined,
@@ -42,7 +42,7 @@ export class SignInTokens {
   }
 
   /** The tokens of the newest sign-in of a user at the provider that is configured now, for exchanges. */
-  async find(owner: Omit<GrantOwner, 'source'>): Promise<OpenGrant | undefined> {
+  async find(owner: Omit<UserGrantOwner, 'source'>): Promise<OpenGrant | undefined> {
     return this.isKept ? this.store.newestSignIn(owner, this.#auth) : undefined;
   }
 
@@ -55,7 +55,7 @@ export class SignInTokens {
    * Asks the provider about the user of a session: by its refresh token, else by the access token while that is valid.
    * @throws ToolError UNAUTHENTICATED when the provider refuses the user; others when it does not answer
    */
-  async ask(session: SignInSession, provider: CompanyProvider, refresh: GrantRefresh): Promise<Answer> {
+  async ask(session: SignInSession, provider: CompanyProvider, refresh: GrantRefresh): Promise<ProviderAnswer> {
     const kept = await this.of(session);
     if (!kept) return 'unknown';
     if (kept.reason !== undefined) throw refused(kept.reason);
@@ -69,7 +69,7 @@ export class SignInTokens {
   }
 
   /** Deletes the tokens of all sign-ins of a user, so that none that waits for a consent opens a session. */
-  forgetUser(owner: Omit<GrantOwner, 'source'>): Promise<void> {
+  forgetUser(owner: Omit<UserGrantOwner, 'source'>): Promise<void> {
     return this.store.forgetSignIns(owner);
   }
 

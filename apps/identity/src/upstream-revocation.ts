@@ -1,7 +1,7 @@
 import { isToolError, type Milliseconds } from '@toolfleet/contracts';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { GrantStore, OpenGrant } from './grant-store.js';
+import type { UserGrantStore, OpenGrant } from './user-grant-store.js';
 import type { OAuthClient } from './oauth-client.js';
 
 /** Longest time for one token, metadata of its server included. */
@@ -10,7 +10,7 @@ const REVOKED_WITHIN_MS: Milliseconds = 10_000;
 const MAX_RUNNING = 50;
 
 interface RevocationDeps {
-  store: Pick<GrantStore, 'hasOther'>;
+  store: Pick<UserGrantStore, 'hasOther'>;
   client: Pick<OAuthClient, 'revoke'>;
   clock: Clock;
   logger: Pick<Logger, 'info'>;

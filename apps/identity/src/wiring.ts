@@ -29,8 +29,8 @@ import { GrantRefresh } from './grant-refresh.js';
 import { OAuthClient } from './oauth-client.js';
 import { SignInTokens } from './sign-in-tokens.js';
 import { IdentityEndpoint } from './identity.endpoint.js';
-import { GrantEndpoint } from './grant.endpoint.js';
-import { GrantStore, SIGN_IN } from './grant-store.js';
+import { UserGrantEndpoint } from './user-grant.endpoint.js';
+import { UserGrantStore, SIGN_IN } from './user-grant-store.js';
 import { Grants } from './grants.js';
 import { KeyChange } from './reseal.js';
 import { StoreLimit } from './store-limit.js';
@@ -53,7 +53,7 @@ class IdentityModule {
   ): DynamicModule {
     return {
       module: IdentityModule,
-      controllers: [IdentityEndpoint, SignInEndpoint, GrantEndpoint],
+      controllers: [IdentityEndpoint, SignInEndpoint, UserGrantEndpoint],
       providers: [
         { provide: SessionStore, useValue: sessions },
         { provide: SignInPages, useValue: pages },
@@ -97,7 +97,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const quotas = readQuotas(settings.TENANT_QUOTAS);
   const sessions = new SessionStore(database.db, quotas.sessions);
   const file = loadFleetFile(settings);
-  const store = new GrantStore(database.db, keys);
+  const store = new UserGrantStore(database.db, keys);
   const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;
   const signIns = new SignInTokens(store, clock, issuer, keepsTokens);
   const company = wireCompany(settings, file.sign_in, host);

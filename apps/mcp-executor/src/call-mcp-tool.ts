@@ -2,12 +2,12 @@ import type { Progress, RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type CallProgress, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
-import { Exchange, runWithLimits } from './exchange.js';
+import { RequestExchange, runWithLimits } from './exchange.js';
 import { requestFeature, toFeatureResponse } from './feature-request.js';
 import { OpenCall, type HeldCalls } from './held-calls.js';
 import { asksForInput, toInputResponse } from './input-request.js';
 import { classifyMcpError, inputRequired, isUnreadable, reportsMissingInput, type McpFault } from './mcp-error.js';
-import type { McpSession } from './mcp-session.js';
+import type { UpstreamSession } from './mcp-session.js';
 import type { McpMessage, McpTarget } from './mcp-target.js';
 import { followTask, givenTask, readTask, type CreatedTask, type TaskMethod } from './server-task.js';
 import type { SessionPool } from './session-pool.js';
@@ -99,8 +99,8 @@ async function finishTask(
   const { signal, remainingMs, onProgress } = limits;
   const request = async (method: TaskMethod, params: JsonObject, leftMs: Milliseconds): Promise<JsonObject> => {
     const idleMs = Math.min(leftMs, target.timeoutMs ?? Infinity);
-    const exchange = new Exchange();
-    let session: McpSession | undefined;
+    const exchange = new RequestExchange();
+    let session: UpstreamSession | undefined;
     try {
       // The task is cancelled after the caller has gone.
       const stops = method === 'tasks/cancel' ? undefined : signal;
@@ -140,8 +140,8 @@ function changedTool(server: string): ToolError {
 }
 
 type Once =
-  | (Attempt & { session: McpSession | undefined })
-  | { fault: McpFault; session: McpSession | undefined }
+  | (Attempt & { session: UpstreamSession | undefined })
+  | { fault: McpFault; session: UpstreamSession | undefined }
   | { task: CreatedTask };
 
 async function attemptOnce(
@@ -174,7 +174,7 @@ async function attemptOnce(
           await limits.beforeEffect?.();
           call.answer(input?.given?.responses ?? {});
         } else {
-          const work = async (opened: McpSession): Promise<ExecResponse | CreatedTask> => {
+          const work = async (opened: UpstreamSession): Promise<ExecResponse | CreatedTask> => {
             call.session = opened;
             await limits.beforeEffect?.();
             const options = {
@@ -231,7 +231,7 @@ const askedInVain = (server: string): McpFault => ({
 /** Sends a call by the method of its binding. @throws whatever the SDK throws */
 async function sendCall(
   call: OpenCall,
-  session: McpSession,
+  session: UpstreamSession,
   message: McpMessage,
   options: RequestOptions,
 ): Promise<ExecResponse | CreatedTask> {
@@ -249,7 +249,7 @@ async function sendCall(
     : response;
 }
 
-async function callTool(session: McpSession, message: McpMessage, options: RequestOptions): Promise<object> {
+async function callTool(session: UpstreamSession, message: McpMessage, options: RequestOptions): Promise<object> {
   const params = { name: message.binding.remoteName, arguments: message.arguments, _meta: toMeta(message) };
   try {
     return await session.callTool(params, { ...options, toolDefinition: headerToolDefinition(message) }, message.input);

@@ -4,10 +4,10 @@ import { appPage, PAGE_DIGEST, pageDigest } from '@toolfleet/contracts/app-page'
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
 import { RESULT_DIGEST, resultDigest, takesArguments } from '@toolfleet/contracts/pinned-result';
 import type { Clock } from '@toolfleet/resilience';
-import { Exchange, runWithLimits } from './exchange.js';
+import { RequestExchange, runWithLimits } from './exchange.js';
 import { listFeatures } from './feature-request.js';
 import { classifyMcpError } from './mcp-error.js';
-import type { McpSession } from './mcp-session.js';
+import type { UpstreamSession } from './mcp-session.js';
 import { readTarget, type McpTarget } from './mcp-target.js';
 import type { SessionPool } from './session-pool.js';
 import { ownMeta } from './tool-result.js';
@@ -37,8 +37,8 @@ export async function discoverServer(
   limits: { timeoutMs: Milliseconds; signal?: AbortSignal },
 ): Promise<DiscoverReply> {
   for (let renewed = false; ; renewed = true) {
-    let used: McpSession | undefined;
-    const exchange = new Exchange(true);
+    let used: UpstreamSession | undefined;
+    const exchange = new RequestExchange(true);
     try {
       return await runWithLimits(
         exchange,
@@ -59,9 +59,9 @@ export async function discoverServer(
 }
 
 async function listAll(
-  session: McpSession,
+  session: UpstreamSession,
   server: string,
-  { signal, dropped }: Exchange,
+  { signal, dropped }: RequestExchange,
   timeoutMs: Milliseconds,
 ): Promise<DiscoverReply> {
   const listed = await session.reader.listTools(undefined, {
@@ -92,7 +92,11 @@ async function listAll(
 }
 
 /** Reads the pages that tools show as MCP Apps, each once, and notes their digests. A page that cannot be read has none. */
-async function addPageDigests(tools: RemoteTool[], { reader }: McpSession, options: RequestOptions): Promise<void> {
+async function addPageDigests(
+  tools: RemoteTool[],
+  { reader }: UpstreamSession,
+  options: RequestOptions,
+): Promise<void> {
   const pages = new Set(tools.flatMap(({ listing }) => appPage(listing) ?? []));
   const digests = new Map<string, string>();
   // One after another: an exchange ends when the stream of its last request does.
@@ -116,7 +120,7 @@ async function addPageDigests(tools: RemoteTool[], { reader }: McpSession, optio
  */
 async function withTextDigests(
   prompts: JsonObject[],
-  { reader }: McpSession,
+  { reader }: UpstreamSession,
   options: RequestOptions,
 ): Promise<JsonObject[]> {
   const read = async (name: string): Promise<string | undefined> => {

@@ -13,8 +13,8 @@ export interface Asker {
  * end of a response stream to its caller. Without this class a timeout would leave the socket open, and a dropped connection
  * would go unnoticed until the timeout.
  */
-export class Exchange {
-  private static readonly current = new AsyncLocalStorage<Exchange>();
+export class RequestExchange {
+  private static readonly current = new AsyncLocalStorage<RequestExchange>();
   private readonly controller = new AbortController();
   /** Why the response body broke, if known. */
   streamError: unknown;
@@ -33,8 +33,8 @@ export class Exchange {
   constructor(readonly isList = false) {}
 
   /** The exchange that the calling code runs in. */
-  static get active(): Exchange | undefined {
-    return Exchange.current.getStore();
+  static get active(): RequestExchange | undefined {
+    return RequestExchange.current.getStore();
   }
 
   /** Aborted when the exchange must stop, including its socket. */
@@ -44,11 +44,11 @@ export class Exchange {
 
   /** Runs work outside any exchange. */
   static outside<T>(work: () => T): T {
-    return Exchange.current.exit(work);
+    return RequestExchange.current.exit(work);
   }
 
   run<T>(work: () => Promise<T>): Promise<T> {
-    return Exchange.current.run(this, work);
+    return RequestExchange.current.run(this, work);
   }
 
   /** Leaves a response that has arrived to the SDK: its next fetch in this exchange gets it, and sends nothing. */
@@ -114,7 +114,7 @@ interface ExchangeLimits {
  * @throws ToolError ATTEMPT_TIMED_OUT, the reason of `limits.signal` or CANCELLED; otherwise whatever `work` throws
  */
 export async function runWithLimits<T>(
-  exchange: Exchange,
+  exchange: RequestExchange,
   limits: ExchangeLimits,
   clock: Clock,
   work: (touch: () => void) => Promise<T>,

@@ -26,16 +26,16 @@ const MAX_REFUSED = 20;
 /** Maximum length of the listed resources and templates, and of the skills, as JSON. A server with more can be read by templates and links. */
 const MAX_LISTED_CHARS = 2 * 1024 * 1024;
 
-type Features = Pick<DiscoverReply, 'prompts' | 'resources' | 'skills'>;
+type ServerFeatures = Pick<DiscoverReply, 'prompts' | 'resources' | 'skills'>;
 
 /**
  * Lists prompts, resources and skills, all pages, without a cache. A server that declares a list and then refuses it, or sends something
  * else, has none: its tools still work.
  */
-export async function listFeatures(client: Client, options: RequestOptions): Promise<Features> {
+export async function listFeatures(client: Client, options: RequestOptions): Promise<ServerFeatures> {
   const capabilities = client.getServerCapabilities();
   const request = { ...options, cacheMode: 'refresh' as const };
-  const found: Features = {};
+  const found: ServerFeatures = {};
   if (capabilities?.prompts) {
     const { prompts } = await orElse(client.listPrompts(undefined, request), { prompts: [] });
     found.prompts = toListed(prompts).slice(0, MAX_PROMPTS);
@@ -56,7 +56,10 @@ export async function listFeatures(client: Client, options: RequestOptions): Pro
   return found;
 }
 
-async function listSkills(skills: SkillsClient, options: RequestOptions): Promise<NonNullable<Features['skills']>> {
+async function listSkills(
+  skills: SkillsClient,
+  options: RequestOptions,
+): Promise<NonNullable<ServerFeatures['skills']>> {
   const listed = await orElse(skills.list({}, options), { skills: [], invalid: [] });
   const room = { chars: MAX_LISTED_CHARS };
   const isSmall = (skill: JsonObject): boolean =>

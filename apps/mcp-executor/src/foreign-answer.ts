@@ -12,7 +12,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { parseExact } from '@toolfleet/contracts/json-text';
 import type { EgressResponse, FetchedResponse } from '@toolfleet/egress';
 
-type Answer = JSONRPCResultResponse | JSONRPCErrorResponse;
+type AnswerBytes = JSONRPCResultResponse | JSONRPCErrorResponse;
 
 /**
  * The answer in a message: its result as an object, or its error with a code and a message. Members that JSON-RPC does not have are left out,
@@ -21,7 +21,7 @@ type Answer = JSONRPCResultResponse | JSONRPCErrorResponse;
  * @param isOnly the message can answer no other request, and needs no id
  * @returns undefined for other messages, and for answers to other requests
  */
-export function readAnswer(message: Json, id?: RequestId, isOnly = false): Answer | undefined {
+export function readAnswer(message: Json, id?: RequestId, isOnly = false): AnswerBytes | undefined {
   if (!isJsonObject(message) || typeof message['method'] === 'string') return undefined;
   if (!('result' in message || 'error' in message)) return undefined;
   const { id: own, result = null, error = null } = message;
@@ -54,7 +54,7 @@ function readMessage(message: Json, readId: ReadId): Json {
 }
 
 /** Whether an answer is read as it arrived. */
-function isAsIs(message: JsonObject, answer: Answer): boolean {
+function isAsIs(message: JsonObject, answer: AnswerBytes): boolean {
   if ('error' in answer || message['jsonrpc'] !== '2.0') return false;
   return Object.keys(message).length === 3 && answer.result === message['result'];
 }
@@ -143,7 +143,7 @@ const WHOLE = /^(\s*)([^]+)$/g;
 const LINE = /^(data: ?)?([^\r\n]+)/gm;
 
 /** The answer to a request in the text of a response: JSON, a batch of it, or events. */
-function findAnswer(text: string, id: RequestId): Answer | undefined {
+function findAnswer(text: string, id: RequestId): AnswerBytes | undefined {
   for (const json of [text, ...Array.from(text.matchAll(LINE), ([, , line = '']) => line)]) {
     const { value = null } = parse(json) ?? {};
     for (const message of Array.isArray(value) ? value : [value]) {

@@ -3,8 +3,8 @@ import type { ElicitResult, Progress } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ExecMessage, ExecResponse } from '@toolfleet/contracts/execution';
 import { FairSlots, type CancelTimer, type Clock } from '@toolfleet/resilience';
-import { Exchange, type Asker } from './exchange.js';
-import type { McpSession } from './mcp-session.js';
+import { RequestExchange, type Asker } from './exchange.js';
+import type { UpstreamSession } from './mcp-session.js';
 import type { CreatedTask } from './server-task.js';
 
 interface Question {
@@ -17,8 +17,8 @@ interface Question {
  * has the answer. For the fleet each question ends an attempt, and the attempt with the answer goes on with the open call.
  */
 export class OpenCall implements Asker {
-  readonly exchange = new Exchange();
-  session: McpSession | undefined;
+  readonly exchange = new RequestExchange();
+  session: UpstreamSession | undefined;
   #onProgress: ((progress: Progress) => void) | undefined;
   readonly #questions = new Map<string, Question>();
   #asked = 0;

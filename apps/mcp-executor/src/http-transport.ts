@@ -8,7 +8,7 @@ import {
 import { parseExact } from '@toolfleet/contracts/json-text';
 import { toFetchResponse, type EgressResponse } from '@toolfleet/egress';
 import { InFlight } from '@toolfleet/resilience';
-import { Exchange } from './exchange.js';
+import { RequestExchange } from './exchange.js';
 import { mediaType, readAnswer, toReadable } from './foreign-answer.js';
 
 type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
@@ -29,7 +29,7 @@ export type PostMessage = (
  */
 export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   private readonly fixedHeaders: Readonly<Record<string, string>>;
-  private readonly posting = new InFlight<Exchange>();
+  private readonly posting = new InFlight<RequestExchange>();
 
   /** @param post absent where the SDK has to authorize each request */
   constructor(
@@ -47,7 +47,7 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   }
 
   override async send(...[message, options]: SendArguments): Promise<void> {
-    const exchange = Exchange.active;
+    const exchange = RequestExchange.active;
     if (!exchange || !isRequest(message)) return super.send(message, options);
     if (this.post && isPlainCall(message)) {
       const answer = await this.call(this.post, message, exchange);
@@ -74,7 +74,7 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
   private async call(
     post: PostMessage,
     message: JSONRPCRequest,
-    exchange: Exchange,
+    exchange: RequestExchange,
   ): Promise<JSONRPCMessage | undefined> {
     const { sessionId, protocolVersion, fixedHeaders } = this;
     const headers = {

@@ -22,7 +22,7 @@ import { egressFetch, type EgressClient, type EgressResponse } from '@toolfleet/
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { UserCredentials } from '@toolfleet/service/executor';
-import { Exchange } from './exchange.js';
+import { RequestExchange } from './exchange.js';
 import { readRequestId, RepairingReadBuffer, toReadable } from './foreign-answer.js';
 import { ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
@@ -84,11 +84,11 @@ const GUARD = fileURLToPath(new URL(`./stdio-guard.${import.meta.url.endsWith('.
 /** Prefix of methods on their way through the SDK, because it applies its schemas and rules by method. */
 const UNGATED = 'toolfleet/';
 
-type Schema = StandardSchemaV1<unknown, JsonObject>;
-const isSchema = (value: object | undefined): value is Schema => value !== undefined && '~standard' in value;
+type MessageSchema = StandardSchemaV1<unknown, JsonObject>;
+const isSchema = (value: object | undefined): value is MessageSchema => value !== undefined && '~standard' in value;
 
 /** One connection to one server with one credential. */
-export class McpSession {
+export class UpstreamSession {
   /** The client for requests, with results as far as they can be read (`resultSchema`). */
   readonly reader: Client;
 
@@ -97,13 +97,16 @@ export class McpSession {
     readonly target: McpTarget,
     private readonly connection: WatchedConnection,
     /** Calls that may ask, for questions on the stream of the session. */
-    private readonly asking: Set<Exchange>,
+    private readonly asking: Set<RequestExchange>,
     /** Requests that the server did not answer while the session was opened, as lines for an administrator. */
     readonly notes: readonly string[],
   ) {
-    const request = ({ method, ...call }: ClientRequest, ...rest: [Schema | RequestOptions, RequestOptions?]) => {
+    const request = (
+      { method, ...call }: ClientRequest,
+      ...rest: [MessageSchema | RequestOptions, RequestOptions?]
+    ) => {
       const [schema, options] = isSchema(rest[0]) ? [rest[0], rest[1]] : [undefined, rest[0]];
-      const read = schema ?? resultSchema(method, Exchange.active?.dropped);
+      const read = schema ?? resultSchema(method, RequestExchange.active?.dropped);
       return client.request({ ...call, method: UNGATED + method }, read, options);
     };
     this.reader = Object.create(client, { request: { value: request } });
@@ -119,7 +122,7 @@ export class McpSession {
     { heldEgress, ...given }: SessionDeps,
     onListChanged: () => void,
     signal?: AbortSignal,
-  ): Promise<McpSession> {
+  ): Promise<UpstreamSession> {
     const deps = target.declared && heldEgress ? { ...given, egress: heldEgress } : given;
     const listChanged = { autoRefresh: false, onChanged: onListChanged };
     const options: ClientOptions = {
@@ -138,8 +141,8 @@ export class McpSession {
     const transport =
       target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps, stream.resolve);
     fillOmitted(transport, client);
-    const asking = new Set<Exchange>();
-    relayQuestions(transport, client, target.declared, () => Exchange.active ?? only(asking));
+    const asking = new Set<RequestExchange>();
+    relayQuestions(transport, client, target.declared, () => RequestExchange.active ?? only(asking));
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
     const notes = target.revision === undefined ? answerDiscover(transport, deps.clock) : [];
@@ -153,11 +156,11 @@ export class McpSession {
     // A server may ask on this stream as soon as a call begins; it drops a question that it cannot send.
     if (target.declared && transport instanceof ScopedHttpTransport && client.getProtocolEra() === 'legacy')
       await Promise.race([stream.promise, deps.clock.sleep(STREAM_OPENING_MS)]);
-    return new McpSession(client, target, connection, asking, notes);
+    return new UpstreamSession(client, target, connection, asking, notes);
   }
 
   /** Runs a call. Meanwhile, questions on the stream of the session are taken for the call's, if the session runs no other that may ask. */
-  async serve<T>(exchange: Exchange, call: () => Promise<T>): Promise<T> {
+  async serve<T>(exchange: RequestExchange, call: () => Promise<T>): Promise<T> {
     if (!this.target.declared) return call();
     this.asking.add(exchange);
     try {
@@ -252,13 +255,13 @@ function sessionPost(url: string, target: McpTarget, deps: SessionDeps): PostMes
 function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void): typeof fetch {
   const maxBytes = target.maxResponseBytes ?? deps.maxResponseBytes;
   const noteStreamError = () => {
-    const exchange = Exchange.active;
+    const exchange = RequestExchange.active;
     return (error: unknown): void => {
       if (exchange) exchange.streamError = error;
     };
   };
   const readable = (init: RequestInit) => {
-    const exchange = Exchange.active;
+    const exchange = RequestExchange.active;
     return (response: EgressResponse) =>
       toReadable(
         response,
@@ -269,7 +272,7 @@ function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void
   const send = egressFetch(deps.egress, (_url, init) => ({
     // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
     timeouts: { headersMs: null, bodyIdleMs: null, totalMs: MAX_EXCHANGE_MS },
-    maxBytes: Exchange.active?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
+    maxBytes: RequestExchange.active?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
     onBodyError: noteStreamError(),
     onResponse: readable(init),
   }));
@@ -279,7 +282,7 @@ function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void
     onBodyError: noteStreamError(),
   }));
   return async (input, init) =>
-    Exchange.active?.takeAnswer() ??
+    RequestExchange.active?.takeAnswer() ??
     (opensStream(init) ? openStream(input, init).finally(onStream) : send(input, init));
 }
 

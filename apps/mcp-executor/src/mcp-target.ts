@@ -40,7 +40,7 @@ export interface McpTarget {
   maxResponseBytes?: number;
   /** The only protocol revision to use (`protocol_version`); default: the newest that both sides speak. */
   revision?: McpRevision;
-  /** The protocol revision found by an earlier discovery (`McpSession.prior`): no round trip before the first call. */
+  /** The protocol revision found by an earlier discovery (`UpstreamSession.prior`): no round trip before the first call. */
   prior?: JsonObject;
   /**
    * Capabilities to declare to servers of the 2025 revisions, for calls with callers that can be asked: these are declared once per session, so

@@ -11,7 +11,7 @@ import {
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
 import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
-import type { Exchange } from './exchange.js';
+import type { RequestExchange } from './exchange.js';
 import { classifyMcpError } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 import { readOpening, readSent } from './readable.js';
@@ -46,7 +46,7 @@ export function relayQuestions(
   transport: Transport,
   client: Client,
   declared: JsonObject | undefined,
-  findCall: () => Exchange | undefined,
+  findCall: () => RequestExchange | undefined,
 ): void {
   intercept(transport, 'onmessage', (message) => {
     if ('method' in message) Object.assign(message, readSent(message));

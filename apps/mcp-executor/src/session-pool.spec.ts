@@ -1,14 +1,14 @@
 import { EgressClient } from '@toolfleet/egress';
 import { SystemClock } from '@toolfleet/resilience';
 import { expect, it } from 'vitest';
-import type { McpSession } from './mcp-session.js';
+import type { UpstreamSession } from './mcp-session.js';
 import { readTarget } from './mcp-target.js';
 import { POOL_LIMITS, SessionPool } from './session-pool.js';
 
 const target = readTarget('s', 'streamable-http', 'https://mcp.example.com/mcp', {});
-const fakeSession = () => ({ client: {}, prior: {}, close: async () => undefined }) as unknown as McpSession;
+const fakeSession = () => ({ client: {}, prior: {}, close: async () => undefined }) as unknown as UpstreamSession;
 
-function poolOf(open: () => Promise<McpSession>): SessionPool {
+function poolOf(open: () => Promise<UpstreamSession>): SessionPool {
   const parts = {
     egress: new EgressClient({ allowlist: [] }),
     clock: new SystemClock(),
@@ -44,13 +44,13 @@ it('opens one new session for all callers after the first failed to open', async
 });
 
 it('keeps a retired session open for its users and gives new callers another', async () => {
-  const closed: McpSession[] = [];
+  const closed: UpstreamSession[] = [];
   const pool = poolOf(async () => {
     const session = fakeSession();
     return Object.assign(session, { close: async () => void closed.push(session) });
   });
   let finish = (): void => undefined;
-  const used: McpSession[] = [];
+  const used: UpstreamSession[] = [];
   const first = pool.use(target, 'acme', async (session) => {
     used.push(session);
     await new Promise<void>((resolve) => (finish = resolve));

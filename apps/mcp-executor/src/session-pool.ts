@@ -1,9 +1,9 @@
 import { isToolError, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { FairSlots, type CancelTimer } from '@toolfleet/resilience';
-import { Exchange } from './exchange.js';
+import { RequestExchange } from './exchange.js';
 import type { McpTarget } from './mcp-target.js';
 import { CredentialStore } from './oauth/oauth-credential.js';
-import { McpSession, type SessionDeps } from './mcp-session.js';
+import { UpstreamSession, type SessionDeps } from './mcp-session.js';
 import { Traffic, type TrafficMetrics } from './traffic.js';
 
 /** Bounds of the pool. */
@@ -25,8 +25,8 @@ const ASKING_LANES = 4;
 export const POOL_LIMITS: PoolLimits = { idleCloseMs: 60_000, maxSessions: 1_000, maxInFlight: 100 };
 
 interface Slot {
-  opening: Promise<McpSession>;
-  session?: McpSession;
+  opening: Promise<UpstreamSession>;
+  session?: UpstreamSession;
   inFlight: FairSlots;
   cancelIdle?: CancelTimer;
   /** Grant of the user that its requests act as. */
@@ -40,7 +40,7 @@ const sessionKey = ({ key, declared, lane = 0 }: McpTarget): string =>
   declared ? `${key} ${JSON.stringify(declared)} ${lane}` : key;
 
 /** Opens a session; replaced in tests. */
-type OpenSession = typeof McpSession.open;
+type OpenSession = typeof UpstreamSession.open;
 
 /**
  * One session per server, credential (of the source or of a user) and declared capabilities, shared by all calls. Concurrent callers wait for one opening; an idle
@@ -52,7 +52,7 @@ export class SessionPool {
   /** Retired sessions with exchanges in flight, for `close`. */
   private readonly retired = new Set<Slot>();
   /**
-   * Protocol revisions by target key (`McpSession.prior`), so that a reconnect needs no probe. Undefined: the server refused the one
+   * Protocol revisions by target key (`UpstreamSession.prior`), so that a reconnect needs no probe. Undefined: the server refused the one
    * that was stored with its registration.
    */
   private readonly priors = new Map<string, JsonObject | undefined>();
@@ -63,7 +63,7 @@ export class SessionPool {
     deps: Omit<SessionDeps, 'credentials' | 'traffic'> & { metrics?: TrafficMetrics },
     private readonly onServerChanged: (server: string) => void = () => undefined,
     private readonly limits: PoolLimits = POOL_LIMITS,
-    private readonly open: OpenSession = McpSession.open,
+    private readonly open: OpenSession = UpstreamSession.open,
   ) {
     const traffic = new Traffic(deps.clock, deps.metrics);
     this.deps = { ...deps, credentials: new CredentialStore(deps), traffic };
@@ -83,7 +83,7 @@ export class SessionPool {
   async use<T>(
     server: McpTarget,
     tenantId: string,
-    work: (session: McpSession) => Promise<T>,
+    work: (session: UpstreamSession) => Promise<T>,
     asked?: JsonObject,
   ): Promise<T> {
     if (this.closed) throw new ToolError('SERVICE_UNAVAILABLE');
@@ -107,7 +107,7 @@ export class SessionPool {
    * the slot there now belongs to other calls.
    * @param forgetPrior probe the protocol revision again, because the stored one may be wrong
    */
-  retire(target: McpTarget, session: McpSession | undefined, forgetPrior: boolean): void {
+  retire(target: McpTarget, session: UpstreamSession | undefined, forgetPrior: boolean): void {
     if (forgetPrior) this.priors.set(target.key, undefined);
     const key = sessionKey(session?.target ?? target);
     const slot = this.slots.get(key);
@@ -115,7 +115,7 @@ export class SessionPool {
   }
 
   /** The server reported inside a result that the token has expired: the next call connects with a new one. */
-  expireToken(target: McpTarget, session: McpSession | undefined): void {
+  expireToken(target: McpTarget, session: UpstreamSession | undefined): void {
     this.deps.credentials.get(target)?.forgetToken();
     this.retire(target, session, false);
   }
@@ -165,7 +165,7 @@ export class SessionPool {
     const prior = this.priorOf(target);
     const slot: Slot = {
       // Outside the caller's exchange: the session outlives the call that opened it.
-      opening: Exchange.outside(() =>
+      opening: RequestExchange.outside(() =>
         this.open({ ...target, prior }, this.deps, () => this.onServerChanged(target.server)),
       ),
       inFlight: new FairSlots('exchanges', this.limits.maxInFlight),

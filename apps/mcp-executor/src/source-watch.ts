@@ -1,7 +1,7 @@
 import { ProtocolError, type Client } from '@modelcontextprotocol/client';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
-import type { McpSession } from './mcp-session.js';
+import type { UpstreamSession } from './mcp-session.js';
 import type { McpTarget } from './mcp-target.js';
 import type { UpstreamWatch } from './resource-watches.js';
 import type { SessionPool } from './session-pool.js';
@@ -48,7 +48,7 @@ export class SourceWatch implements UpstreamWatch {
   async #run(): Promise<void> {
     const { signal } = this.#closing;
     for (let waitMs = RETRY_MS.least; !signal.aborted; waitMs = Math.min(2 * waitMs, RETRY_MS.most)) {
-      let used: McpSession | undefined;
+      let used: UpstreamSession | undefined;
       try {
         await this.pool.use(this.target, '', (session) => {
           used = session;

@@ -15,7 +15,7 @@ import {
   type Metrics,
   type SpanFailure,
 } from '@toolfleet/telemetry';
-import { Exchange } from './exchange.js';
+import { RequestExchange } from './exchange.js';
 import { classifyMcpError } from './mcp-error.js';
 
 /** Most values of the label `gen_ai_tool_name`; further tools are counted as `other`. */
@@ -24,7 +24,7 @@ const MAX_TOOLS = 2_000;
 /** The metrics of the traffic with servers. */
 export type TrafficMetrics = Pick<Metrics, 'mcpClientDuration' | 'mcpClientSessionDuration'>;
 
-type Labels = Partial<Record<Parameters<TrafficMetrics['mcpClientDuration']['labels']>[0] & string, string>>;
+type TrafficLabels = Partial<Record<Parameters<TrafficMetrics['mcpClientDuration']['labels']>[0] & string, string>>;
 type Sent = Extract<JSONRPCMessage, { method: string }>;
 /** The failure of a request, with the code of a JSON-RPC error. */
 type Failure = SpanFailure & { statusCode?: string };
@@ -78,7 +78,7 @@ export class Traffic {
       const { run, end } = this.begin(message, peer, () => ({ version, session: transport.sessionId }));
       const id = 'id' in message ? message.id : undefined;
       if (id !== undefined) open.set(id, end);
-      const stopped = Exchange.active?.signal;
+      const stopped = RequestExchange.active?.signal;
       const onStop = (): void => end(toFailure(stopped?.reason));
       stopped?.addEventListener('abort', onStop, { once: true });
       try {
@@ -120,7 +120,7 @@ export class Traffic {
       isOpen = false;
       const { version, session } = state();
       if (this.metrics) {
-        const labels: Labels = { ...sessionLabels(peer, version), [LABEL.mcpMethod]: facts.method };
+        const labels: TrafficLabels = { ...sessionLabels(peer, version), [LABEL.mcpMethod]: facts.method };
         labels[LABEL.networkTransport] = peer.transport;
         if (facts.tool !== undefined) {
           labels[LABEL.toolName] = this.toolLabels.of(facts.tool);
@@ -194,17 +194,17 @@ export function intercept<K extends 'onmessage' | 'onclose'>(
   event: K,
   observe: (...args: Parameters<NonNullable<Transport[K]>>) => void,
 ): void {
-  type Handler = (...args: Parameters<NonNullable<Transport[K]>>) => void;
+  type MessageHandler = (...args: Parameters<NonNullable<Transport[K]>>) => void;
   const before = Object.getOwnPropertyDescriptor(transport, event);
-  let handler = before?.value as Handler | undefined;
-  const { get = () => handler, set = (next?: Handler) => void (handler = next) } = before ?? {};
+  let handler = before?.value as MessageHandler | undefined;
+  const { get = () => handler, set = (next?: MessageHandler) => void (handler = next) } = before ?? {};
   Object.defineProperty(transport, event, {
     configurable: true,
     get: () => {
-      const next = get() as Handler | undefined;
+      const next = get() as MessageHandler | undefined;
       return (
         next &&
-        ((...args: Parameters<Handler>): void => {
+        ((...args: Parameters<MessageHandler>): void => {
           observe(...args);
           next(...args);
         })

@@ -34,7 +34,7 @@ export interface OperationDeps {
 }
 
 /** Time and cancellation of an attempt. */
-export interface AttemptLimits {
+export interface OperationLimits {
   remainingMs: Milliseconds;
   signal: AbortSignal;
   /** Awaited right before the request is sent: the claim in the journal. When it rejects, nothing is sent. */
@@ -89,7 +89,7 @@ export function prepareCall(
 export async function callOperation(
   call: PreparedCall,
   deps: OperationDeps,
-  limits: AttemptLimits,
+  limits: OperationLimits,
 ): Promise<ExecResponse> {
   const endsAt = deps.clock.monotonic() + limits.remainingMs;
   try {
@@ -106,7 +106,7 @@ export async function callOperation(
 async function sendOnce(
   call: PreparedCall,
   deps: OperationDeps,
-  limits: AttemptLimits,
+  limits: OperationLimits,
   endsAt: number,
   refused: SentCredential,
 ): Promise<SentCredential & { reply: ExecResponse }> {

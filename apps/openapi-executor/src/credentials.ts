@@ -138,7 +138,7 @@ function fillTemplate(template: string, body: Json | undefined): string {
 }
 
 /** One credential of a request, unexpanded. */
-type Credential =
+type OperationCredential =
   | { kind: 'api_key'; place: 'header' | 'query' | 'cookie'; name: string; value: string }
   | { kind: 'bearer'; token: string }
   | { kind: 'basic'; username: string; password: string }
@@ -150,7 +150,7 @@ type Credential =
  * the configured type, the configured credential is used unchanged. `auth_type: none` sends none, and the upstream decides.
  * @throws ToolError AUTH_NOT_CONFIGURED when something is configured and incomplete
  */
-function chooseCredentials(security: SecurityScheme[][] | undefined, options: OperationOptions): Credential[] {
+function chooseCredentials(security: SecurityScheme[][] | undefined, options: OperationOptions): OperationCredential[] {
   const named = isJsonObject(options.authConfig.schemes) ? options.authConfig.schemes : undefined;
   if (options.authType === 'none' && !named) return [];
   if (security?.length === 0) return []; // `security: []`: the operation is public
@@ -168,7 +168,7 @@ function credentialFor(
   scheme: SecurityScheme,
   { authType, authConfig }: OperationOptions,
   named: JsonObject | undefined,
-): Credential | undefined {
+): OperationCredential | undefined {
   const own = named && Object.hasOwn(named, scheme.id) ? named[scheme.id] : undefined;
   if (isJsonObject(own)) return toCredential(typeFor(scheme), own, scheme);
   if (!fits(scheme, authType, authConfig)) return undefined;
@@ -194,13 +194,13 @@ function fits(scheme: SecurityScheme, authType: OperationOptions['authType'], co
   return typeof name !== 'string' || name.toLowerCase() === scheme.name?.toLowerCase();
 }
 
-type StaticCredential = Exclude<Credential, { kind: 'oauth2' }>;
+type StaticCredential = Exclude<OperationCredential, { kind: 'oauth2' }>;
 
 function toCredential(
   authType: OperationOptions['authType'],
   config: JsonObject,
   scheme: SecurityScheme | undefined,
-): Credential {
+): OperationCredential {
   if (authType === 'bearer') return { kind: 'bearer', token: required(config, 'token') };
   if (authType === 'basic') {
     return { kind: 'basic', username: required(config, 'username'), password: optional(config, 'password') ?? '' };

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache';
 import {
   callOperation,
   prepareCall,
-  type AttemptLimits,
+  type OperationLimits,
   type OperationMessage,
   type OperationDeps,
 } from './call-operation.js';
@@ -27,7 +27,7 @@ export class OpenApiExecutor {
    * Runs one attempt. Failures after it began are in the response.
    * @throws ToolError ARGUMENTS_INVALID, BREAKER_OPEN, EXECUTOR_UNAVAILABLE: the attempt never began
    */
-  async execute(message: ExecMessage, limits: AttemptLimits): Promise<ExecResponse> {
+  async execute(message: ExecMessage, limits: OperationLimits): Promise<ExecResponse> {
     if (!isOperation(message)) {
       throw new ToolError('INTERNAL', {
         message: `openapi-executor received a binding of kind ${message.binding.kind}`,

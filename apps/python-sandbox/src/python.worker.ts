@@ -4,7 +4,7 @@ import { RetryLater, type JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { Sandbox, type RunReply, type RunRequest } from '@toolfleet/wasi-python';
 import { endOfRun, toExecResponse } from './exec-response.js';
-import { SessionStore, type SessionLease } from './redis-session-store.js';
+import { PythonSessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
 
 /** Subtracted from the call's deadline, so that the response arrives in time. */
@@ -32,7 +32,7 @@ const SESSION_RETRY_MS = { least: 40, spread: 120 };
 export class PythonWorker {
   constructor(
     private readonly sandbox: Sandbox,
-    private readonly sessions: SessionStore,
+    private readonly sessions: PythonSessionStore,
     private readonly limits: RunLimits,
     private readonly clock: Clock,
   ) {}

@@ -33,7 +33,7 @@ export interface SessionLease {
  * Stores variables between the runs of a session. Runs of one session are serialized, because two concurrent runs would
  * overwrite each other's assignments. Runs that wait for the same session start in no particular order.
  */
-export abstract class SessionStore {
+export abstract class PythonSessionStore {
   /**
    * Takes a session for the job `holder`, or returns null while another job has it. The same holder may take it again, so
    * that a job repeated after its worker died does not wait for itself.
@@ -46,7 +46,7 @@ export abstract class SessionStore {
  * The names are percent-encoded, so that no tenant or user can construct the key of another. Each use of a session extends
  * its lifetime by `ttlSeconds`. The size of a tenant's sessions is counted under `{s:<tenant>:}`, with hashes of its sessions.
  */
-export class RedisSessionStore extends SessionStore {
+export class RedisSessionStore extends PythonSessionStore {
   constructor(
     private readonly redis: Redis,
     private readonly ttlSeconds: number,

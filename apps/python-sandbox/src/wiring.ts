@@ -10,20 +10,20 @@ import { namedInterpreter, Sandbox, SCRIPTS, type HostSettings } from '@toolflee
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
 import { ProgramWorker } from './program.worker.js';
 import { PythonWorker } from './python.worker.js';
-import { RedisSessionStore, SessionStore } from './redis-session-store.js';
+import { RedisSessionStore, PythonSessionStore } from './redis-session-store.js';
 import { RunLimits } from './run-arguments.js';
 
 /** Provides the worker with its dependencies. */
 @Module({})
 class PythonSandboxModule {
-  static of(sandbox: Sandbox, sessions: SessionStore, limits: RunLimits, clock: Clock): DynamicModule {
+  static of(sandbox: Sandbox, sessions: PythonSessionStore, limits: RunLimits, clock: Clock): DynamicModule {
     return {
       module: PythonSandboxModule,
       providers: [
         PythonWorker,
         ProgramWorker,
         { provide: Sandbox, useValue: sandbox },
-        { provide: SessionStore, useValue: sessions },
+        { provide: PythonSessionStore, useValue: sessions },
         { provide: RunLimits, useValue: limits },
         { provide: Clock, useValue: clock },
       ],

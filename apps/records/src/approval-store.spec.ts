@@ -10,7 +10,7 @@ import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolflee
 import type { Dialect } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { BodySeal } from './body-seal.js';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
@@ -44,11 +44,11 @@ const person = (user: string, root = user): ApprovalPerson => ({
 /** @param newDatabase gives the connections of an empty database; undefined where one process owns it */
 function conformance(name: string, newDatabase: () => Promise<{ connect: () => Dialect; isShared?: boolean }>): void {
   describe(`approvals: ${name}`, () => {
-    const opened: CallStore[] = [];
+    const opened: RecordedCallStore[] = [];
     const open = async (
       { seal, connect }: { seal?: BodySeal | undefined; connect?: () => Dialect } = { seal: SEAL },
     ) => {
-      const store = new CallStore((connect ?? (await newDatabase()).connect)(), seal);
+      const store = new RecordedCallStore((connect ?? (await newDatabase()).connect)(), seal);
       await store.open();
       opened.push(store);
       return store.approvals;
@@ -58,8 +58,12 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((store) => store.close()));
     });
-    const decide = (approvals: CallStore['approvals'], call_id: string, decision: 'approve' | 'reject', user: string) =>
-      approvals.decide({ call_id, decision, by: person(user) }, NOON + 1);
+    const decide = (
+      approvals: RecordedCallStore['approvals'],
+      call_id: string,
+      decision: 'approve' | 'reject',
+      user: string,
+    ) => approvals.decide({ call_id, decision, by: person(user) }, NOON + 1);
 
     it('run a parked call once after one yes', async () => {
       const approvals = await open();
@@ -275,7 +279,12 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
         arguments: { ...args, size: calls },
         ...more,
       });
-      const give = async (approvals: CallStore['approvals'], id: string, grant: VotedGrant | undefined, more = {}) => {
+      const give = async (
+        approvals: RecordedCallStore['approvals'],
+        id: string,
+        grant: VotedGrant | undefined,
+        more = {},
+      ) => {
         await approvals.ask(parked(id, { rule, arguments: args, ...more }), NOON);
         const { approval } = await approvals.decide(
           { call_id: id, decision: 'approve', by: person('bob'), grant },
@@ -491,7 +500,7 @@ conformance('SQLite', async () => ({ connect: () => sqliteDialect(':memory:') })
 describe('on disk', () => {
   it('no argument is readable', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'toolfleet-approvals-'));
-    const store = new CallStore(sqliteDialect(join(folder, 'records.db')), SEAL);
+    const store = new RecordedCallStore(sqliteDialect(join(folder, 'records.db')), SEAL);
     await store.open();
     await store.approvals.ask(parked('c1', { request: { note: SECRET } }), NOON);
     await store.close();

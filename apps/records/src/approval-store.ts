@@ -21,10 +21,10 @@ import { eraseIds, lockRow, newestFirst, ofOwner, ofTenants, type Owner, type Te
 import { sql, type Updateable } from 'kysely';
 import type { BodyStore } from './body-store.js';
 import type { EventStore } from './event-store.js';
-import { personId, toPerson, type GrantStore } from './grant-store.js';
-import type { RecordsDb, RecordsTx, RecordTables, Row } from './tables.js';
+import { personId, toPerson, type ApprovalGrantStore } from './approval-grant-store.js';
+import type { RecordsDb, RecordsTx, RecordTables, RecordsRow } from './tables.js';
 
-type ApprovalRow = Row<'call_approval'>;
+type ApprovalRow = RecordsRow<'call_approval'>;
 type Tx = RecordsTx & {
   /** What happened in the transaction. */
   events: FleetEvent[];
@@ -52,7 +52,7 @@ export class ApprovalStore {
     private readonly db: RecordsDb,
     private readonly bodies: BodyStore,
     private readonly events: EventStore,
-    private readonly grants: GrantStore,
+    private readonly grants: ApprovalGrantStore,
     private readonly most: number,
   ) {}
 

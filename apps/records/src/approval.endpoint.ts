@@ -27,13 +27,13 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 
 /** `records.approval.*`: calls that people decide on. Every answer comes after the commit. */
 @Controller()
 export class ApprovalEndpoint {
   constructor(
-    private readonly store: CallStore,
+    private readonly store: RecordedCallStore,
     private readonly clock: Clock,
     private readonly faults: ServiceFaults,
   ) {}

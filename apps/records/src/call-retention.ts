@@ -1,7 +1,7 @@
 import { DAY_MS } from '@toolfleet/database';
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { CallStore } from './call-store.js';
+import type { RecordedCallStore } from './call-store.js';
 
 const FIRST_MS = 60_000;
 const EVERY_MS = 3_600_000;
@@ -20,7 +20,7 @@ export class CallRetention {
   readonly #rounds: Rounds;
 
   constructor(
-    private readonly store: Pick<CallStore, 'eraseBefore' | 'dropBefore' | 'forgetBatches' | 'forgetEvents'>,
+    private readonly store: Pick<RecordedCallStore, 'eraseBefore' | 'dropBefore' | 'forgetBatches' | 'forgetEvents'>,
     private readonly kept: KeptDays,
     private readonly host: { clock: Clock; logger: Pick<Logger, 'info' | 'warn'> },
   ) {

@@ -10,7 +10,7 @@ import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 
@@ -37,8 +37,8 @@ const SEAL = new BodySeal('a-records-key-for-tests-0123456789abcdef');
 const SECRET = 'a-secret-argument-of-a-call';
 
 interface Opened {
-  store: CallStore;
-  reopen(seal?: BodySeal): Promise<CallStore>;
+  store: RecordedCallStore;
+  reopen(seal?: BodySeal): Promise<RecordedCallStore>;
   dialect(): Dialect;
 }
 
@@ -310,7 +310,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
     describe('arguments and results', () => {
       const body = { arguments: { text: SECRET }, result: { output: 42 } };
       const withBody = (id: string, more: Partial<FinishedCall> = {}) => call(id, { body, body_bytes: 60, ...more });
-      const read = (store: CallStore, tenant_id: string, call_id: string) =>
+      const read = (store: RecordedCallStore, tenant_id: string, call_id: string) =>
         store.bodies.read({ tenant_id, call_id }, NOON);
 
       it('are read by tenant and call, and rows say their size', async () => {
@@ -387,7 +387,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
   });
 }
 
-const opened = async (store: CallStore) => {
+const opened = async (store: RecordedCallStore) => {
   await store.open();
   return store;
 };
@@ -400,7 +400,7 @@ conformance('SQLite', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-records-'));
   folders.push(folder);
   const dialect = () => sqliteDialect(join(folder, 'records.db'));
-  const reopen = (seal = SEAL) => opened(new CallStore(dialect(), seal));
+  const reopen = (seal = SEAL) => opened(new RecordedCallStore(dialect(), seal));
   return { store: await reopen(), reopen, dialect };
 });
 
@@ -409,14 +409,14 @@ it('keeps no text of a body in its files, and nothing without a secret key', asy
   folders.push(folder);
   const file = join(folder, 'records.db');
   for (const seal of [SEAL, undefined]) {
-    const store = await opened(new CallStore(sqliteDialect(file), seal));
+    const store = await opened(new RecordedCallStore(sqliteDialect(file), seal));
     const body = { arguments: { text: SECRET } };
     await store.append(randomUUID(), [call(`id-of-${seal ? 'sealed' : 'open'}`, { body, body_bytes: 40 })], NOON);
     await store.close();
   }
   const bytes = Buffer.concat(readdirSync(folder).map((name) => readFileSync(join(folder, name))));
   expect([bytes.includes('id-of-sealed'), bytes.includes(SECRET)]).toEqual([true, false]);
-  const store = await opened(new CallStore(sqliteDialect(file), SEAL));
+  const store = await opened(new RecordedCallStore(sqliteDialect(file), SEAL));
   expect((await store.list({ limit: 9 })).calls.map((one) => one.body_bytes)).toEqual([40, undefined]);
   await store.close();
 });
@@ -433,12 +433,12 @@ describe.skipIf(!POSTGRES_PROGRAMS)('on PostgreSQL', () => {
   conformance('PostgreSQL', async () => {
     const url = await server.createDatabase(`records_${(databases += 1)}`);
     const dialect = () => postgresDialect(url);
-    const reopen = (seal = SEAL) => opened(new CallStore(dialect(), seal));
+    const reopen = (seal = SEAL) => opened(new RecordedCallStore(dialect(), seal));
     return { store: await reopen(), reopen, dialect };
   });
 
   it('loses no call and stores none twice when the database is killed between and during batches', async () => {
-    const store = await opened(new CallStore(postgresDialect(await server.createDatabase('killed'))));
+    const store = await opened(new RecordedCallStore(postgresDialect(await server.createDatabase('killed'))));
     const batches = Array.from({ length: 30 }, (_, index) => ({ id: randomUUID(), calls: [call(`c${index}`)] }));
     let refused = 0;
     // As gateways send: again until it is confirmed, whatever became of the last delivery.

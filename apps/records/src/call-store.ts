@@ -30,12 +30,12 @@ import { BodyStore } from './body-store.js';
 import { CallSums } from './call-sums.js';
 import { DeliveryQueue } from './delivery-queue.js';
 import { FactRows } from './fact-rows.js';
-import { GrantStore } from './grant-store.js';
+import { ApprovalGrantStore } from './approval-grant-store.js';
 import { EventStore, type StoredEvents } from './event-store.js';
-import { CALLS, RECORDS_MIGRATIONS, type RecordsDb, type RecordTables, type Row } from './tables.js';
+import { CALLS, RECORDS_MIGRATIONS, type RecordsDb, type RecordTables, type RecordsRow } from './tables.js';
 import { WebhookEndpoints } from './webhook-endpoints.js';
 
-type CallRow = Row<'call_record'>;
+type CallRow = RecordsRow<'call_record'>;
 
 /** Positions are microseconds. */
 const PER_MS = 1_000;
@@ -53,11 +53,11 @@ const CLOCK_SKEW_MS = 60_000;
 const SELECTIVE_ID = 8;
 
 /** A stretch of the store: the first position in it, and the first after it. */
-interface Stretch {
+interface PositionRange {
   from: number;
   to: number;
 }
-const EVERYTHING: Stretch = { from: 0, to: Number.MAX_SAFE_INTEGER };
+const EVERYTHING: PositionRange = { from: 0, to: Number.MAX_SAFE_INTEGER };
 
 /** Asked between two stretches: whether the work must end, so that the next request does the rest. */
 type IsOver = () => boolean;
@@ -66,14 +66,14 @@ type IsOver = () => boolean;
  * The calls that ended, in the embedded SQLite or PostgreSQL with the same columns and portable SQL. Rows are appended and deleted,
  * never changed. Database failures reject.
  */
-export class CallStore {
+export class RecordedCallStore {
   readonly #db: RecordsDb;
   /** Arguments and results of the calls, in the same database. */
   readonly bodies: BodyStore;
   /** Calls that people decide on, in the same database. */
   readonly approvals: ApprovalStore;
   /** What people allow besides them. */
-  readonly grants: GrantStore;
+  readonly grants: ApprovalGrantStore;
   /** Events, the endpoints that receive them, and deliveries, in the same database. */
   readonly events: EventStore;
   readonly webhooks: WebhookEndpoints;
@@ -91,7 +91,7 @@ export class CallStore {
     const db = this.#db;
     this.bodies = new BodyStore(db, seal);
     this.events = new EventStore(db);
-    this.grants = new GrantStore(db, this.bodies, quotas.approval_grants);
+    this.grants = new ApprovalGrantStore(db, this.bodies, quotas.approval_grants);
     this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants, quotas.pending_approvals);
     this.webhooks = new WebhookEndpoints(db, secretKey, quotas.webhooks);
     this.deliveries = new DeliveryQueue(db);
@@ -163,7 +163,7 @@ export class CallStore {
   async list(query: RecordsList, isOver: IsOver = () => false): Promise<RecordsListReply> {
     const isForward = query.after !== undefined;
     const bounds = toBounds(query);
-    const isLast = ({ from, to }: Stretch) => (isForward ? to === bounds.to : from === bounds.from);
+    const isLast = ({ from, to }: PositionRange) => (isForward ? to === bounds.to : from === bounds.from);
     const rows: CallRow[] = [];
     let next: number | undefined;
     for await (const stretch of this.#searched(query, isForward, bounds)) {
@@ -220,12 +220,20 @@ export class CallStore {
   }
 
   /** Where to search: everywhere at once if an index gives the matching calls in their order, else stretch by stretch. */
-  #searched(query: RecordsList, isForward: boolean, bounds: Stretch): Iterable<Stretch> | AsyncIterable<Stretch> {
+  #searched(
+    query: RecordsList,
+    isForward: boolean,
+    bounds: PositionRange,
+  ): Iterable<PositionRange> | AsyncIterable<PositionRange> {
     return isIndexed(query) ? [bounds] : this.#stretches(ofIndex(query), isForward, bounds);
   }
 
   /** Divides the calls that an index gives into stretches of a few thousand. Other work gets its turn between two of them. */
-  async *#stretches(indexed: Partial<RecordsList>, isForward: boolean, bounds: Stretch): AsyncGenerator<Stretch> {
+  async *#stretches(
+    indexed: Partial<RecordsList>,
+    isForward: boolean,
+    bounds: PositionRange,
+  ): AsyncGenerator<PositionRange> {
     for (let rest = bounds; ;) {
       const ends = this.#matching(indexed, rest)
         .select('position')
@@ -242,7 +250,7 @@ export class CallStore {
     }
   }
 
-  #matching(query: Partial<RecordsList> & { toolset?: string | undefined }, { from, to }: Stretch) {
+  #matching(query: Partial<RecordsList> & { toolset?: string | undefined }, { from, to }: PositionRange) {
     let select = this.#db.selectFrom('call_record');
     if (from > EVERYTHING.from) select = select.where('position', '>=', from);
     if (to < EVERYTHING.to) select = select.where('position', '<', to);
@@ -325,7 +333,7 @@ export class CallStore {
     await this.events.forgetBefore(at);
   }
 
-  async #countIn(stretch: Stretch, condition: RawBuilder<boolean>): Promise<number> {
+  async #countIn(stretch: PositionRange, condition: RawBuilder<boolean>): Promise<number> {
     const { calls } = await this.#matching({}, stretch)
       .select(sql<number>`count(*)`.as('calls'))
       .where(condition)
@@ -333,7 +341,7 @@ export class CallStore {
     return calls;
   }
 
-  async #deleteIn({ from, to }: Stretch, condition: RawBuilder<boolean>): Promise<number> {
+  async #deleteIn({ from, to }: PositionRange, condition: RawBuilder<boolean>): Promise<number> {
     await this.bodies.deleteIn({ from, to }, condition);
     const { numDeletedRows } = await this.#db
       .deleteFrom('call_record')
@@ -350,7 +358,7 @@ export class CallStore {
 }
 
 /** The positions at which matching calls can be: a call is recorded after its end, and within a bound. */
-function toBounds({ after, before, from, to }: Partial<RecordsList>): Stretch {
+function toBounds({ after, before, from, to }: Partial<RecordsList>): PositionRange {
   return {
     from: Math.max(
       after === undefined ? EVERYTHING.from : Number(after) + 1,

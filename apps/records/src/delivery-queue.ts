@@ -5,7 +5,7 @@ import type { Asked, RouteAnswer, WebhookDelivery } from '@toolfleet/contracts/r
 import { erase, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
 import { sql } from 'kysely';
 import { GIVE_UP_MS, newDelivery } from './event-store.js';
-import type { RecordsDb, Row } from './tables.js';
+import type { RecordsDb, RecordsRow } from './tables.js';
 import type { EndpointName } from './webhook-endpoints.js';
 
 /** A delivery that this process may attempt. */
@@ -237,7 +237,7 @@ export class DeliveryQueue {
 
 const iso = (at: number): string => new Date(at).toISOString();
 
-function toDelivery(row: Row<'webhook_delivery'>): WebhookDelivery {
+function toDelivery(row: RecordsRow<'webhook_delivery'>): WebhookDelivery {
   const { event_id, kind, state, attempts, event_at, next_at, ended_at } = row;
   return {
     ...{ event_id, kind, state, attempts, event_at: iso(event_at) },

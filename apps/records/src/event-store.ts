@@ -3,7 +3,7 @@ import { eventId, toSentEvent, type FleetEvent, type SentEvent } from '@toolflee
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import { DAY_MS, inParts } from '@toolfleet/database';
 import { toolAllowed } from '@toolfleet/engine/access';
-import type { RecordsDb, RecordsTx, Row } from './tables.js';
+import type { RecordsDb, RecordsTx, RecordsRow } from './tables.js';
 
 /** An event that could not be delivered for this long is given up. */
 export const GIVE_UP_MS = DAY_MS;
@@ -16,7 +16,7 @@ export interface StoredEvents {
   endpoints: readonly string[];
 }
 
-type Endpoint = Pick<Row<'webhook_endpoint'>, 'endpoint_id' | 'tenant_id' | 'kinds' | 'tools' | 'toolsets'>;
+type Endpoint = Pick<RecordsRow<'webhook_endpoint'>, 'endpoint_id' | 'tenant_id' | 'kinds' | 'tools' | 'toolsets'>;
 
 /**
  * The outbox of events: an event is stored together with its deliveries, in the transaction of its subject where that is in the same

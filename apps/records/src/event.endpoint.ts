@@ -11,7 +11,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { orUnavailable } from './store-unavailable.js';
 
 /** Counts and logs events that a service reported and may not. */
@@ -31,7 +31,7 @@ export class RefusedEvents {
 @Controller()
 export class EventEndpoint {
   constructor(
-    private readonly store: CallStore,
+    private readonly store: RecordedCallStore,
     private readonly refused: RefusedEvents,
     private readonly clock: Clock,
   ) {}

@@ -19,11 +19,11 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock, withTimeout } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { orUnavailable } from './store-unavailable.js';
 
 /** Injection token of the longest wait for a list of calls. */
-export class StoreTimeout {
+export class RecordsTimeout {
   constructor(readonly ms: Milliseconds) {}
 }
 
@@ -31,9 +31,9 @@ export class StoreTimeout {
 @Controller()
 export class RecordsEndpoint {
   constructor(
-    private readonly store: CallStore,
+    private readonly store: RecordedCallStore,
     private readonly clock: Clock,
-    private readonly timeout: StoreTimeout,
+    private readonly timeout: RecordsTimeout,
     private readonly faults: ServiceFaults,
   ) {}
 

@@ -271,7 +271,7 @@ const TABLES = {
 
 export type RecordTables = TablesOf<typeof TABLES>;
 /** A row of a table. */
-export type Row<Name extends keyof RecordTables> = Selectable<RecordTables[Name]>;
+export type RecordsRow<Name extends keyof RecordTables> = Selectable<RecordTables[Name]>;
 export type RecordsDb = Kysely<RecordTables>;
 export type RecordsTx = Transaction<RecordTables>;
 

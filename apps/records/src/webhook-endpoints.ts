@@ -5,9 +5,9 @@ import type { Asked, NewWebhook, Webhook } from '@toolfleet/contracts/resources'
 import { SecretBox } from '@toolfleet/service';
 import type { Updateable } from 'kysely';
 import { Webhook as Signer } from 'standardwebhooks';
-import type { RecordsDb, RecordTables, Row } from './tables.js';
+import type { RecordsDb, RecordTables, RecordsRow } from './tables.js';
 
-type EndpointRow = Row<'webhook_endpoint'>;
+type EndpointRow = RecordsRow<'webhook_endpoint'>;
 
 /** Bytes of a secret: Standard Webhooks asks for 24 to 64. */
 const SECRET_BYTES = 32;

@@ -190,7 +190,7 @@ export class WebhookSender {
   }
 
   /** One request. Whatever fails is in the answer. */
-  async #attempt(receiver: Receiver, { eventId, payload }: ClaimedDelivery): Promise<Answer> {
+  async #attempt(receiver: Receiver, { eventId, payload }: ClaimedDelivery): Promise<ReceiverAnswer> {
     const { egress, timeoutMs } = this.deps;
     const { clock } = this.host;
     const startedAt = clock.monotonic();
@@ -212,7 +212,7 @@ export class WebhookSender {
     }
   }
 
-  #judge({ position, attempts, giveUpAt, eventAt, kind }: ClaimedDelivery, answer: Answer): Delivered {
+  #judge({ position, attempts, giveUpAt, eventAt, kind }: ClaimedDelivery, answer: ReceiverAnswer): Delivered {
     const { clock, metrics } = this.host;
     const { status, durationMs } = answer;
     const ended = { position, status, durationMs };
@@ -275,7 +275,7 @@ interface Health {
 }
 
 /** The answer of an endpoint. */
-interface Answer {
+interface ReceiverAnswer {
   /** Absent: there was no answer, and `text` says why. */
   status?: number;
   text: string;
@@ -289,14 +289,14 @@ interface Delivered {
   result: AttemptResult;
 }
 
-const isSuccess = ({ status = 0 }: Answer): boolean => status >= 200 && status < 300;
+const isSuccess = ({ status = 0 }: ReceiverAnswer): boolean => status >= 200 && status < 300;
 
 function pauseAfter(attempts: number): Milliseconds {
   const seconds = PAUSES_S[Math.min(attempts, PAUSES_S.length) - 1] ?? 0;
   return Math.round(seconds * 1_000 * (1 + JITTER * (2 * Math.random() - 1)));
 }
 
-function errorText({ status, text }: Answer): string {
+function errorText({ status, text }: ReceiverAnswer): string {
   const shown = text
     .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
     .trim()

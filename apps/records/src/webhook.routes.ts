@@ -3,7 +3,7 @@ import { WEBHOOK_ROUTES, type Asked, type Webhook } from '@toolfleet/contracts/r
 import { EgressClient } from '@toolfleet/egress';
 import { Clock } from '@toolfleet/resilience';
 import { Answers } from '@toolfleet/transport';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { STORE_UNAVAILABLE } from './store-unavailable.js';
 import type { EndpointName } from './webhook-endpoints.js';
 import { WebhookSender } from './webhook-sender.js';
@@ -16,7 +16,7 @@ const PAGE = 50;
 @Answers(WEBHOOK_ROUTES, { unavailable: STORE_UNAVAILABLE })
 export class WebhookRoutes {
   constructor(
-    private readonly store: CallStore,
+    private readonly store: RecordedCallStore,
     private readonly sender: WebhookSender,
     private readonly egress: EgressClient,
     private readonly clock: Clock,

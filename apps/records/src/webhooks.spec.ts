@@ -14,7 +14,7 @@ import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresS
 import type { Dialect } from 'kysely';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { WebhookReceiver } from '../spec/webhook-receiver.js';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { WebhookSender } from './webhook-sender.js';
 
 const KEY = 'a-records-key-for-tests-0123456789abcdef';
@@ -49,7 +49,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
   describe(`webhooks: ${name}`, () => {
     let clock: FakeClock;
     let dialect: () => Dialect;
-    let store: CallStore;
+    let store: RecordedCallStore;
     let receiver: WebhookReceiver;
     let egress: EgressClient;
     let sender: WebhookSender;
@@ -88,7 +88,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       // The library of receivers refuses events of another time.
       clock = new FakeClock(Date.now());
       dialect = await makeDialect();
-      store = new CallStore(dialect(), undefined, KEY);
+      store = new RecordedCallStore(dialect(), undefined, KEY);
       await store.open();
       receiver = await WebhookReceiver.start();
       egress = new EgressClient({ allowlist: [], allowedEndpoints: [receiver.origin] });
@@ -222,7 +222,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await sender.drain();
       await store.close();
       receiver.answers.clear();
-      store = new CallStore(dialect(), undefined, KEY);
+      store = new RecordedCallStore(dialect(), undefined, KEY);
       egress = new EgressClient({ allowlist: [], allowedEndpoints: [receiver.origin] });
       sender = startSender();
       await later(60_000);
@@ -303,7 +303,7 @@ describe.skipIf(POSTGRES_PROGRAMS === undefined)('with PostgreSQL', () => {
 it('refuses webhooks without a key for their secrets', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'toolfleet-webhooks-'));
   folders.push(folder);
-  const store = new CallStore(sqliteDialect(join(folder, 'records.db')));
+  const store = new RecordedCallStore(sqliteDialect(join(folder, 'records.db')));
   await store.open();
   const sent = {
     tenant_id: 'acme',

@@ -17,11 +17,11 @@ import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/t
 import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
-import { GrantEndpoint } from './grant.endpoint.js';
+import { ApprovalGrantEndpoint } from './approval-grant.endpoint.js';
 import type { RecordsConfig } from './records.config.js';
-import { RecordsEndpoint, StoreTimeout } from './records.endpoint.js';
+import { RecordsEndpoint, RecordsTimeout } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
 import { MAX_REQUESTS, WebhookSender } from './webhook-sender.js';
 import { WebhookRoutes } from './webhook.routes.js';
@@ -30,22 +30,22 @@ import { WebhookRoutes } from './webhook.routes.js';
 @Module({})
 class RecordsModule {
   static with(
-    store: CallStore,
+    store: RecordedCallStore,
     { sender, egress }: Webhooks,
     host: ServiceHost,
     storeTimeoutMs: number,
   ): DynamicModule {
     return {
       module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint, GrantEndpoint, EventEndpoint, WebhookRoutes],
+      controllers: [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantEndpoint, EventEndpoint, WebhookRoutes],
       providers: [
-        { provide: CallStore, useValue: store },
+        { provide: RecordedCallStore, useValue: store },
         { provide: WebhookSender, useValue: sender },
         { provide: EgressClient, useValue: egress },
         { provide: RefusedEvents, useValue: new RefusedEvents(host) },
         { provide: Clock, useValue: host.clock },
         { provide: ServiceFaults, useValue: host.faults },
-        { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
+        { provide: RecordsTimeout, useValue: new RecordsTimeout(storeTimeoutMs) },
       ],
     };
   }
@@ -58,7 +58,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
   const secretKey = settings.RECORDS_SECRET_KEY;
   const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
-  const store = new CallStore(serviceDialect('records', settings), seal, secretKey, quotas);
+  const store = new RecordedCallStore(serviceDialect('records', settings), seal, secretKey, quotas);
   const webhooks = wireWebhooks(settings, host, store, nats, quotas.webhook_deliveries);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,
@@ -102,7 +102,7 @@ type Webhooks = ReturnType<typeof wireWebhooks>;
 function wireWebhooks(
   settings: RecordsConfig,
   host: ServiceHost,
-  store: CallStore,
+  store: RecordedCallStore,
   nats: NatsClient,
   maxPending: number,
 ) {

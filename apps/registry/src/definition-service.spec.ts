@@ -10,7 +10,7 @@ import type { StoredRegistration } from './definition-store.js';
 import { DefinitionService } from './definition-service.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
 import { QuarantineService } from './quarantine.js';
-import { ToolOverrides } from './tool-overrides.js';
+import { RegisteredOverrides } from './tool-overrides.js';
 
 const BUILTIN: ToolSource = { kind: 'builtin', name: 'builtin.compute' };
 const SERVER: ToolSource = { kind: 'mcp', name: 'crm' };
@@ -56,7 +56,7 @@ beforeEach(() => {
 });
 const publish = (change: DefinitionChanged): void => void changes.push(change);
 const makeService = (settings: SettingsByPattern): DefinitionService => {
-  const overrides = new ToolOverrides({
+  const overrides = new RegisteredOverrides({
     pythonRateLimit: 30,
     mcpRateLimit: 60,
     remoteCostMicroUsd: 1_000,

@@ -22,7 +22,7 @@ import {
 import { admitOrQuarantine, isPinned, toPendingApproval, toPin } from './quarantine.js';
 import { supersededError } from './source-store.js';
 import { keyName, parseOwner, sourceTenant, toolKey, toOwner } from './tool-key.js';
-import type { ToolOverrides } from './tool-overrides.js';
+import type { RegisteredOverrides } from './tool-overrides.js';
 
 /** Largest announcement with schemas that are compiled one by one; larger ones' are compiled at first use. */
 const MAX_COMPILED = 300;
@@ -62,7 +62,7 @@ export class DefinitionService {
   constructor(
     private readonly store: DefinitionStore,
     private readonly catalog: Catalog,
-    private readonly overrides: ToolOverrides,
+    private readonly overrides: RegisteredOverrides,
     private readonly clock: Clock,
     private readonly publish: (change: DefinitionChanged) => void,
   ) {}

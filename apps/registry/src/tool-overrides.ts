@@ -22,7 +22,7 @@ interface OverrideTable {
  * Completes definitions with the operator's prices, limits and settings. Declared values stay, except the price of a tool that the
  * operator named, the rate limit of `execute_python`, and what `tool_settings` sets.
  */
-export class ToolOverrides {
+export class RegisteredOverrides {
   constructor(private readonly table: OverrideTable) {}
 
   /** The definition with all prices, limits and settings; the argument is not changed. */

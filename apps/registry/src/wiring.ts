@@ -44,7 +44,7 @@ import { Registrations } from './sources/registrations.js';
 import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
 import { sourceTenant, toOwner } from './tool-key.js';
-import { readMcpCosts, ToolOverrides } from './tool-overrides.js';
+import { readMcpCosts, RegisteredOverrides } from './tool-overrides.js';
 import { ToolsetEndpoint } from './toolset.endpoint.js';
 import { ToolsetService } from './toolset-service.js';
 
@@ -235,8 +235,8 @@ function countTools(catalog: Catalog, { metrics }: ServiceHost): void {
 }
 
 /** @throws FatalStartupError for a price that is none */
-function toolOverrides(settings: RegistryConfig, file: FleetFile): ToolOverrides {
-  return new ToolOverrides({
+function toolOverrides(settings: RegistryConfig, file: FleetFile): RegisteredOverrides {
+  return new RegisteredOverrides({
     pythonRateLimit: settings.PYTHON_EXECUTOR_RATE_LIMIT,
     mcpRateLimit: settings.MCP_RATE_LIMIT_DEFAULT,
     remoteCostMicroUsd: REMOTE_COST_MICRO_USD,

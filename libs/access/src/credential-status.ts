@@ -74,7 +74,7 @@ const CHECK_EVERY_MS = 500;
  */
 const MAX_UNANSWERED = 8;
 
-interface Watched {
+interface WatchedCredential {
   principal: Principal;
   onVoid: () => void;
   /** Checks since the last one that found the credential valid. */
@@ -83,7 +83,7 @@ interface Watched {
 
 /** Watches the credentials of open streams with one timer, and reports each that is revoked or expires. */
 export class CredentialWatch {
-  readonly #watched = new Set<Watched>();
+  readonly #watched = new Set<WatchedCredential>();
   #cancelTimer: CancelTimer | undefined;
 
   constructor(
@@ -98,7 +98,7 @@ export class CredentialWatch {
 
   /** Calls `onVoid` once when the credential is revoked or expires. @returns a function that ends the watch */
   watch(principal: Principal, onVoid: () => void): () => void {
-    const watched: Watched = { principal, onVoid, unanswered: 0 };
+    const watched: WatchedCredential = { principal, onVoid, unanswered: 0 };
     this.#watched.add(watched);
     this.#schedule();
     return () => {
@@ -132,7 +132,7 @@ export class CredentialWatch {
     this.#cancelTimer = undefined;
   }
 
-  async #check(watched: Watched): Promise<void> {
+  async #check(watched: WatchedCredential): Promise<void> {
     if (watched.unanswered >= MAX_UNANSWERED) return this.#end(watched);
     watched.unanswered += 1;
     try {
@@ -143,7 +143,7 @@ export class CredentialWatch {
     }
   }
 
-  #end(watched: Watched): void {
+  #end(watched: WatchedCredential): void {
     if (this.#watched.delete(watched)) watched.onVoid();
   }
 }

@@ -13,10 +13,10 @@ import type { KeySpec, KeyView } from './api-keys.js';
 import { coversRole, hasRight } from './roles.js';
 
 /** Abilities of a key; the rest of a `KeySpec` names its owner. */
-type KeyRights = Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>;
+type RightsOfKey = Pick<KeySpec, 'roles' | 'tools' | 'projects' | 'toolset' | 'tier' | 'mcpMode'>;
 
 /** A request for a new key. Rights that it does not name are its maker's. */
-export interface KeyRequest extends KeyRights {
+export interface KeyRequest extends RightsOfKey {
   client: string;
   tenantId?: string | undefined;
   /** Default: the maker; for operators the client. */
@@ -27,13 +27,13 @@ export interface KeyRequest extends KeyRights {
 }
 
 /** A right of a key by the wish of its maker, who cannot grant more than it holds. @throws ToolError PERMISSION_DENIED */
-type Rule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F]) => KeySpec[F];
+type RightRule<F extends keyof KeySpec> = (maker: Principal, wanted: KeySpec[F]) => KeySpec[F];
 
 /**
  * Rules for passing on each field of a key. Only operators grant more than they hold: roles and tiers, and projects unless
  * their own are limited.
  */
-const RULES: { readonly [F in keyof KeyRights | 'expiresAt']-?: Rule<F> } = {
+const RULES: { readonly [F in keyof RightsOfKey | 'expiresAt']-?: RightRule<F> } = {
   roles(maker, wanted = []) {
     if (hasRight(maker, 'operate_fleet')) return wanted;
     // A name that tools or policies ask for is held, or not; of a built-in role the rights count.
@@ -151,7 +151,7 @@ export const PASSED_ON: { readonly [P in keyof Required<Principal>]: keyof KeySp
 };
 
 /** Each right of a key by its rule. @throws ToolError PERMISSION_DENIED naming the field */
-function rightsFor(maker: Principal, wanted: KeyRights & Pick<KeySpec, 'expiresAt'>) {
+function rightsFor(maker: Principal, wanted: RightsOfKey & Pick<KeySpec, 'expiresAt'>) {
   return {
     roles: RULES.roles(maker, wanted.roles),
     tools: RULES.tools(maker, wanted.tools),
@@ -188,7 +188,7 @@ export function toChangedKeySpec(
     expiresAt,
     tier: oldTier,
   }: Pick<KeyView, 'tenantId' | 'client' | 'userId' | 'expiresAt' | 'tier'>,
-  rights: KeyRights,
+  rights: RightsOfKey,
 ): KeySpec {
   const granted = rightsFor(maker, { ...rights, expiresAt });
   if (granted.expiresAt !== expiresAt)

@@ -24,13 +24,13 @@ interface CatalogList {
   stale: boolean;
 }
 
-interface Entry<T> {
+interface CachedEntry<T> {
   value: T;
   readAt: number;
 }
 
 /** A definition and the name it was requested by (may be an alias). */
-interface NamedEntry extends Entry<RegisteredTool> {
+interface NamedEntry extends CachedEntry<RegisteredTool> {
   name: string;
 }
 
@@ -69,7 +69,7 @@ const RETRY_AFTER_MS = 1_000;
  */
 export class DefinitionCache {
   private readonly byName = new Map<string, NamedEntry>();
-  private readonly lists: LRUCache<string, Entry<ReadList>>;
+  private readonly lists: LRUCache<string, CachedEntry<ReadList>>;
   private readonly pendingTools = new Pending<RegisteredTool | null>();
   private readonly pendingLists = new Pending<{ tools: RegisteredTool[]; version: number }>();
   /** Incremented by every change: an answer to an earlier request must not be cached as current. */
@@ -82,7 +82,7 @@ export class DefinitionCache {
     maxListed = MAX_LISTED,
   ) {
     // A list that alone exceeds the bound is kept: without it every call of its tenant would ask for it.
-    const sizeCalculation = ({ value }: Entry<ReadList>): number =>
+    const sizeCalculation = ({ value }: CachedEntry<ReadList>): number =>
       Math.min(maxListed, Math.max(1, value.tools.length));
     this.lists = new LRUCache({ maxSize: maxListed, sizeCalculation });
   }
@@ -153,11 +153,11 @@ export class DefinitionCache {
     this.pendingLists.clear();
   }
 
-  private isFresh(entry: Entry<unknown>): boolean {
+  private isFresh(entry: CachedEntry<unknown>): boolean {
     return this.clock.monotonic() - entry.readAt < this.ttlMs;
   }
 
-  private postpone(entry: Entry<unknown>): void {
+  private postpone(entry: CachedEntry<unknown>): void {
     entry.readAt = this.clock.monotonic() - this.ttlMs + RETRY_AFTER_MS;
   }
 

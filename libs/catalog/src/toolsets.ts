@@ -12,7 +12,7 @@ export interface ToolsetSource {
   getToolset(tenantId: string, name: string, version?: number): Promise<ServedToolset | null>;
 }
 
-interface Entry {
+interface CachedView {
   view: ToolsetView;
   readAt: number;
   /** The generation of the cache it was read in; after a change it is read again. */
@@ -30,7 +30,7 @@ const RETRY_AFTER_MS = 1_000;
  * toolset.
  */
 export class Toolsets {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, CachedView>();
   readonly #reading = new Map<string, Promise<ToolsetView>>();
   #generation = 0;
 
@@ -111,7 +111,7 @@ export class Toolsets {
     return view;
   }
 
-  #isFresh({ readAt, generation }: Entry): boolean {
+  #isFresh({ readAt, generation }: CachedView): boolean {
     return generation === this.#generation && this.clock.monotonic() - readAt < this.ttlMs;
   }
 

@@ -107,7 +107,7 @@ export const QUOTAS = {
     per: 'user and tool',
     most: 100,
     free: 'revoke some: DELETE /api/v1/approval-grants/{id}; or approve without a grant',
-    in: 'apps/records/src/grant-store.ts',
+    in: 'apps/records/src/approval-grant-store.ts',
   },
   sessions: {
     counts: 'sign-in sessions, those of MCP clients included',
@@ -212,10 +212,10 @@ export function quotaExceeded(name: keyof Entries, most: number, cause?: unknown
 }
 
 /** Quotas that bound a store, or why it needs none: it ends by itself, belongs to bounded entries, or only operators write it. */
-type Bound = readonly (keyof Entries)[] | { ends: string } | { with: string } | { operators: string };
+type QuotaBound = readonly (keyof Entries)[] | { ends: string } | { with: string } | { operators: string };
 
 /** SQL tables. */
-export const TABLES: Readonly<Record<string, Bound>> = {
+export const TABLES: Readonly<Record<string, QuotaBound>> = {
   call_record: { ends: 'after RECORDS_RETENTION_DAYS; as many as rate limits let through' },
   call_batch: { ends: 'after a day' },
   call_body: { with: 'call_record, up to the limit of `call_bodies` each' },
@@ -242,7 +242,7 @@ export const TABLES: Readonly<Record<string, Bound>> = {
 };
 
 /** Kinds of Redis keys, by their start. */
-export const REDIS_KEYS: Readonly<Record<string, Bound>> = {
+export const REDIS_KEYS: Readonly<Record<string, QuotaBound>> = {
   '{auth}:': ['keys'],
   '{b:': { ends: 'when its scopes are unused, and its leases and charges settled' },
   'budget:': { with: 'the tenants' },

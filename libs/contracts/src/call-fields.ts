@@ -112,7 +112,7 @@ export const CALL_FIELDS = {
   },
 } as const satisfies Record<string, CallField>;
 
-type Fields = typeof CALL_FIELDS;
+type CallFieldTable = typeof CALL_FIELDS;
 type FieldValue<S> = S extends { type: 'string' }
   ? string
   : S extends { type: 'integer' }
@@ -123,15 +123,15 @@ type FieldValue<S> = S extends { type: 'string' }
         ? V
         : JsonObject;
 type FieldsOn<E extends CallEntry> = {
-  [K in keyof Fields]: E extends Fields[K]['on'][number] ? K : never;
-}[keyof Fields];
+  [K in keyof CallFieldTable]: E extends CallFieldTable[K]['on'][number] ? K : never;
+}[keyof CallFieldTable];
 
 /** Fields of a call in the spelling of the wire. Every entry point reads a subset. */
-export type CallFields = { -readonly [K in keyof Fields]?: FieldValue<Fields[K]['schema']> };
+export type CallFields = { -readonly [K in keyof CallFieldTable]?: FieldValue<CallFieldTable[K]['schema']> };
 /** The fields that one entry point reads. */
 export type CallFieldsOn<E extends CallEntry> = Pick<CallFields, FieldsOn<E>>;
 
-const NAMES: Readonly<Record<CallEntry, readonly (keyof Fields)[]>> = {
+const NAMES: Readonly<Record<CallEntry, readonly (keyof CallFieldTable)[]>> = {
   http: namesOn('http'),
   nats: namesOn('nats'),
   mcp: namesOn('mcp'),
@@ -140,8 +140,8 @@ const NAMES: Readonly<Record<CallEntry, readonly (keyof Fields)[]>> = {
   'batch-item': namesOn('batch-item'),
 };
 
-function namesOn(entry: CallEntry): (keyof Fields)[] {
-  return (Object.keys(CALL_FIELDS) as (keyof Fields)[]).filter((name) =>
+function namesOn(entry: CallEntry): (keyof CallFieldTable)[] {
+  return (Object.keys(CALL_FIELDS) as (keyof CallFieldTable)[]).filter((name) =>
     (CALL_FIELDS[name].on as readonly CallEntry[]).includes(entry),
   );
 }
@@ -235,7 +235,7 @@ function findViolation(schema: FieldSchema, value: Json): string | undefined {
 }
 
 /** A call as a caller named it. */
-interface NamedCall {
+interface CallWithName {
   id: string;
   tool: string;
   arguments: JsonObject;
@@ -254,7 +254,7 @@ interface CallBounds {
 
 /** Builds the request of a call, for every entry point. */
 export function callRequest(
-  { id, tool, arguments: args, fields }: NamedCall,
+  { id, tool, arguments: args, fields }: CallWithName,
   caller: CallCaller,
   { beginsAt, maxMs, inlineBytes }: CallBounds,
   reuse: Pick<CallReuse, 'keyForEffects' | 'idempotencyWaitMs'> = {},

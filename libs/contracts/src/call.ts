@@ -229,7 +229,7 @@ export interface ExecutionFailure {
 export type ContentBlock = JsonObject;
 
 /** Members of every outcome. */
-interface Outcome {
+interface ResultOutcome {
   /** JSON value of the tool; null when there is none. */
   output: Json;
   /** Human-readable summary for the model, at most 6,000 characters. */
@@ -249,7 +249,7 @@ interface Outcome {
 }
 
 /** The tool succeeded, now or when its result was cached. */
-export interface Succeeded extends Outcome {
+export interface Succeeded extends ResultOutcome {
   ok: true;
   provenance: 'live' | 'cache';
   failure?: undefined;
@@ -257,7 +257,7 @@ export interface Succeeded extends Outcome {
 }
 
 /** The tool could not be reached; an older result or its stub data answers the call. Free. */
-export interface Substituted extends Outcome {
+export interface Substituted extends ResultOutcome {
   ok: true;
   provenance: 'stale_cache' | 'stub';
   failure?: undefined;
@@ -266,7 +266,7 @@ export interface Substituted extends Outcome {
 }
 
 /** The tool failed, perhaps with partial output. */
-export interface Failed extends Outcome {
+export interface Failed extends ResultOutcome {
   ok: false;
   provenance: 'live';
   failure: ExecutionFailure;

@@ -110,7 +110,7 @@ interface Admitted {
 }
 
 /** A run that makes calls in its own request, such as a program. */
-interface Run {
+interface CallingRun {
   readonly beganAt: Milliseconds;
   /** Of its calls. */
   readonly scope: ScopeSpending;
@@ -186,7 +186,7 @@ export class LeasedBudget extends BudgetPort {
   private readonly admitted = new Map<string, Admitted>();
   private readonly waiting: WaitingCalls;
   /** Runs by call id: the request id of their calls. */
-  private readonly runs = new Map<string, Run>();
+  private readonly runs = new Map<string, CallingRun>();
   /** First reservations of the calls of the last run of a tenant and tool. */
   private readonly earlyOfRuns = new LRUCache<string, Spend>({ max: MAX_SCOPES });
 
@@ -282,7 +282,7 @@ export class LeasedBudget extends BudgetPort {
   }
 
   /** Forgets a run and returns the rest of the lease of its calls. */
-  private endRun(callId: string): Run | undefined {
+  private endRun(callId: string): CallingRun | undefined {
     const run = this.runs.get(callId);
     if (!run) return undefined;
     const { scope, key } = run;

@@ -21,7 +21,7 @@ interface KnownGrant {
   until: Milliseconds;
 }
 
-interface GrantsDeps {
+interface UserGrantsDeps {
   nats: Pick<NatsClient, 'ask' | 'subscribe'>;
   clock: Clock;
   /** Whether the service `identity` runs (`GATEWAY_IDENTITY`). */
@@ -45,7 +45,7 @@ export class NatsUserGrants extends UserGrants {
   #changes = 0;
   readonly #watches = new Map<string, Set<() => void>>();
 
-  constructor(private readonly deps: GrantsDeps) {
+  constructor(private readonly deps: UserGrantsDeps) {
     super();
   }
 
@@ -137,7 +137,7 @@ export class NatsUserGrants extends UserGrants {
     key: string,
     owner: GrantOwner,
     auth: UserAuth,
-    proof: Proof,
+    proof: SignInProof,
     proofKey: string | undefined,
   ): Promise<string> {
     const source = sourceId(owner.source);
@@ -155,10 +155,10 @@ export class NatsUserGrants extends UserGrants {
   }
 }
 
-type Proof = Pick<GrantFind, 'session_id' | 'subject_token' | 'subject_until' | 'is_continued'>;
+type SignInProof = Pick<GrantFind, 'session_id' | 'subject_token' | 'subject_until' | 'is_continued'>;
 
 /** How a caller proves its sign-in: by the session that it or its parent has, or by the token that it presented. */
-function proofOf({ sessionId, via, expiresAt, [PRESENTED_TOKEN]: token }: Principal): Proof {
+function proofOf({ sessionId, via, expiresAt, [PRESENTED_TOKEN]: token }: Principal): SignInProof {
   if (sessionId !== undefined) return { session_id: sessionId };
   if (via !== 'jwt') return {};
   // Queues have no tokens; the call was accepted with one.

@@ -21,7 +21,7 @@ const PREFIX = 'rl:';
 /** Empty buckets that are remembered. */
 const MAX_EMPTY = 10_000;
 
-type TakeReply = [granted: number, remaining: number, retryAfterMs: number, resetMs: number];
+type BucketReply = [granted: number, remaining: number, retryAfterMs: number, resetMs: number];
 
 /** Requests for one bucket that arrived in the same event-loop tick. */
 interface Batch {
@@ -36,12 +36,12 @@ interface Batch {
  * rate / gateways decides.
  */
 export class RedisRateLimiter extends RateLimiter {
-  readonly #take: Script<TakeReply>;
+  readonly #take: Script<BucketReply>;
   readonly #local: MemoryRateLimiter;
   readonly #health: StoreHealth;
   /** Monotonic ms of the next token, by bucket. */
   readonly #emptyUntil = new LRUCache<string, number>({ max: MAX_EMPTY });
-  readonly #leases = new TokenLeases<TakeReply>();
+  readonly #leases = new TokenLeases<BucketReply>();
   #batches = new Map<string, Batch>();
 
   constructor(

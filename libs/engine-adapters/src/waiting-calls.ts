@@ -6,14 +6,14 @@ const GO_ON_MS: Milliseconds = 50;
 /** Each call that has its answer lets so many go on, so that a line empties in a few rounds once nothing holds it. */
 const LET_GO = 2;
 
-interface Waiting {
+interface WaitingReserve {
   readonly ticket: number;
   readonly goOn: () => void;
 }
 
 /** Calls that wait until others have ended, in the order of their tickets. */
 export class WaitingCalls {
-  readonly #lines = new Map<string, { waiting: Waiting[]; cancel: CancelTimer }>();
+  readonly #lines = new Map<string, { waiting: WaitingReserve[]; cancel: CancelTimer }>();
   #tickets = 0;
 
   constructor(private readonly clock: Clock) {}
@@ -32,7 +32,7 @@ export class WaitingCalls {
   wait(line: string, ticket: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
-      const waiting: Waiting = {
+      const waiting: WaitingReserve = {
         ticket,
         goOn: () => {
           forget();
@@ -56,14 +56,14 @@ export class WaitingCalls {
     for (const { goOn } of first) goOn();
   }
 
-  #insert(line: string, waiting: Waiting): void {
+  #insert(line: string, waiting: WaitingReserve): void {
     const all = this.#lines.get(line)?.waiting ?? this.#begin(line);
     const later = all.findIndex(({ ticket }) => ticket > waiting.ticket);
     all.splice(later < 0 ? all.length : later, 0, waiting);
   }
 
-  #begin(line: string): Waiting[] {
-    const waiting: Waiting[] = [];
+  #begin(line: string): WaitingReserve[] {
+    const waiting: WaitingReserve[] = [];
     const goOn = (): void => {
       begun.cancel = this.clock.after(GO_ON_MS, goOn);
       this.letGo(line, 1);
@@ -73,7 +73,7 @@ export class WaitingCalls {
     return waiting;
   }
 
-  #remove(line: string, waiting: Waiting): void {
+  #remove(line: string, waiting: WaitingReserve): void {
     const all = this.#lines.get(line)?.waiting;
     const place = all?.indexOf(waiting) ?? -1;
     if (!all || place < 0) return;

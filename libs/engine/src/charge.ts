@@ -9,7 +9,7 @@ import {
 import type { Call } from './call.js';
 
 /** Amounts in micro-USD of one call. */
-interface Price {
+interface ToolPrice {
   /** The charge, slices included. */
   microUsd: MicroUsd;
   /** The charge without the limit of its reservation. */
@@ -39,7 +39,7 @@ export function withCharge(call: Call, result: CallResult): CallResult {
  * most the reservation. Slices that the tool settled while it ran have their own reservations. The catalogue says which
  * failures cost nothing; usage that a tool reports with one of them still counts.
  */
-function priceOf({ plan, maxMicroUsd }: Call, result: CallResult): Price {
+function priceOf({ plan, maxMicroUsd }: Call, result: CallResult): ToolPrice {
   if (result.provenance !== 'live' || result.replayOf !== undefined) return { microUsd: 0, wantedMicroUsd: 0 };
   const charge = toFailureCharge(result.failure);
   if (charge === 'reservation') return { microUsd: plan.reserveMicroUsd, wantedMicroUsd: plan.reserveMicroUsd };

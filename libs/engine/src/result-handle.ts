@@ -2,7 +2,7 @@ import type { CallResult, ContentBlock, Json, JsonObject, ResultReading } from '
 import { describeShape } from '@toolfleet/bounded-schema';
 
 /** The parts of a result, or of the body of a stored one, that callers read. */
-interface Payload {
+interface HandlePayload {
   output: Json;
   text: string;
   metadata: JsonObject;
@@ -38,7 +38,7 @@ export function toDocument({ output, text, content }: Pick<CallResult, 'output' 
 }
 
 /** The document of a result if a caller should not get it whole: it, or the text next to it, has more than `maxBytes`. */
-export function oversizeDocument(result: Payload, maxBytes: number): string | undefined {
+export function oversizeDocument(result: HandlePayload, maxBytes: number): string | undefined {
   const document = toDocument(result);
   if (isLonger(document, maxBytes)) return document;
   const texts = result.content?.filter(({ type }) => type === 'text').map((block) => String(block.text)) ?? [];
@@ -57,7 +57,7 @@ const BY_TOOL: ResultReading = { by: 'tool', tool: 'read_result' };
  * The substitute for a kept result: size, shape and beginning, and how to read on. Pictures and files
  * of the result stay.
  */
-export function withHandle<T extends Payload>(
+export function withHandle<T extends HandlePayload>(
   tool: string,
   result: T,
   document: string,

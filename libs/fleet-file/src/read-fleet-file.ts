@@ -47,7 +47,7 @@ interface TierSettings {
 }
 
 /** Of which calls arguments and results are kept. */
-type BodyMode = 'off' | 'failures' | 'all';
+type FileBodyMode = 'off' | 'failures' | 'all';
 
 /** Sections that are read as a whole. */
 interface Sections {
@@ -60,8 +60,8 @@ interface Sections {
   roles: { [role: string]: readonly Right[] };
   /** Of the first rule that matches; a rule without tenants or tools matches all. */
   call_bodies: {
-    keep?: BodyMode;
-    rules?: { tenants?: string[]; tools?: string[]; keep: BodyMode }[];
+    keep?: FileBodyMode;
+    rules?: { tenants?: string[]; tools?: string[]; keep: FileBodyMode }[];
     /** Names of members, or the last names of their paths, by name pattern of tools. */
     redact?: { [tool: string]: string[] };
     /** Of one call. */

@@ -34,7 +34,7 @@ import {
 } from './scripts.js';
 
 type JournalRedis = Redis | Cluster;
-type Script = (key: string, ...values: (string | number)[]) => Promise<unknown>;
+type JournalScript = (key: string, ...values: (string | number)[]) => Promise<unknown>;
 
 /** Attempts to take an idempotency key while its holder changes. */
 const MAX_KEY_ROUNDS = 4;
@@ -48,7 +48,7 @@ const MAX_KEY_ROUNDS = 4;
 export class RedisJournal extends Journal {
   readonly #scripts: Record<
     'abandon' | 'accept' | 'awaitInput' | 'bump' | 'withdraw' | 'read' | 'takeKey' | 'freeKey',
-    Script
+    JournalScript
   >;
   readonly #claims: ScriptBatch;
   readonly #outcomes: ScriptBatch;
@@ -275,8 +275,8 @@ function keyId(tenantId: string, idempotencyKey: string): string {
 }
 
 /** Registers a script. ioredis sends its hash, and its text only to a server that does not have it. */
-function defineScript(redis: JournalRedis, name: string, lua: string): Script {
+function defineScript(redis: JournalRedis, name: string, lua: string): JournalScript {
   redis.defineCommand(name, { numberOfKeys: 1, lua });
-  const commands = redis as unknown as Record<string, Script>;
-  return (key, ...values) => (commands[name] as Script).call(redis, key, ...values);
+  const commands = redis as unknown as Record<string, JournalScript>;
+  return (key, ...values) => (commands[name] as JournalScript).call(redis, key, ...values);
 }

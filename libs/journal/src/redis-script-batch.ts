@@ -8,7 +8,7 @@ type Command = (...keysAndArguments: (string | number)[]) => Promise<string>;
 /** The result of the script for one call. */
 type Reply = number | string | false | undefined;
 
-interface Asked {
+interface QueuedScript {
   key: string;
   values: readonly (string | number)[];
   resolve: (result: Reply) => void;
@@ -21,7 +21,7 @@ interface Asked {
  */
 export class ScriptBatch {
   readonly #command: Command;
-  #asked: Asked[] = [];
+  #asked: QueuedScript[] = [];
 
   /** @param name of the command, unique on the connection */
   constructor(

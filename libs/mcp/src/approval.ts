@@ -18,7 +18,7 @@ import type { CallBinding, WaitingState, WaitingStates } from './waiting-call.js
 const KEY = 'approval';
 
 /** The policy's questions to a person. */
-interface AskedApproval {
+interface ApprovalAnswer {
   /** For which questions and which revision. */
   approval: Approval;
   /** The call as it will run; absent: as the client sent it. */
@@ -26,7 +26,7 @@ interface AskedApproval {
 }
 
 /** The policy's questions to a person; undefined when the call was refused for another reason. */
-export function readRequiredApproval(refusal: unknown): AskedApproval | undefined {
+export function readRequiredApproval(refusal: unknown): ApprovalAnswer | undefined {
   const asked = isToolError(refusal) && refusal.code === 'APPROVAL_REQUIRED' ? refusal.facts?.approval : undefined;
   if (asked?.by !== 'entry') return undefined;
   return { approval: { questions: asked.questions, revision: asked.revision }, call: asked.call };
@@ -36,7 +36,7 @@ export function readRequiredApproval(refusal: unknown): AskedApproval | undefine
  * Asks in the way of revision 2026-07-28: the result says what input is missing, and the client repeats the call with the
  * answer and the signed state.
  */
-export function requestApproval(asked: AskedApproval, call: CallBinding, states: WaitingStates): CallToolResult {
+export function requestApproval(asked: ApprovalAnswer, call: CallBinding, states: WaitingStates): CallToolResult {
   const { questions, revision } = asked.approval;
   return inputRequired({
     inputRequests: { [KEY]: inputRequired.elicit(approvalForm(asked, call)) },
@@ -77,7 +77,7 @@ export const expiredApproval = (): ToolError =>
  * @throws ToolError APPROVAL_DECLINED when it was declined; APPROVAL_REQUIRED when it was not answered in time; CANCELLED when
  *   the client disconnected
  */
-export async function elicitApproval(asked: AskedApproval, call: CallBinding, request: OpenRequest): Promise<void> {
+export async function elicitApproval(asked: ApprovalAnswer, call: CallBinding, request: OpenRequest): Promise<void> {
   const late = new ToolError('APPROVAL_REQUIRED', { message: 'The approval request was not answered in time' });
   const answer = await askClient(approvalForm(asked, call), call.principal, late, request);
   if (!answer) throw new ToolError('APPROVAL_REQUIRED', { message: 'The client could not ask for approval' });
@@ -85,7 +85,7 @@ export async function elicitApproval(asked: AskedApproval, call: CallBinding, re
 }
 
 /** Shows the arguments as the tool will get them, with the code points of hidden characters. */
-function approvalForm({ approval, call }: AskedApproval, sent: CallBinding) {
+function approvalForm({ approval, call }: ApprovalAnswer, sent: CallBinding) {
   const text = JSON.stringify(call?.arguments ?? sent.arguments);
   const left = text.length - MAX_FORM_CHARS;
   const shown = left > 0 ? `${text.slice(0, MAX_FORM_CHARS)}… (${left} more characters)` : text;

@@ -17,7 +17,7 @@ import { openSurface } from './surface.js';
 import { callPlainTool } from './tool-call.js';
 
 /** A request that the fast path may answer. */
-interface PlainRequest {
+interface FastRequest {
   /** Protocol revision 2026-07-28. */
   isModern: boolean;
   id: string | number;
@@ -31,7 +31,7 @@ const MODERN = '2026-07-28';
 const LEGACY = new Set(['2025-03-26', '2025-06-18', '2025-11-25']);
 const PREFIX = 'io.modelcontextprotocol/';
 const KNOWN_META = new Set<string>([PROTOCOL_VERSION_META_KEY, CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY]);
-const PARAMS: Record<PlainRequest['method'], ReadonlySet<string>> = {
+const PARAMS: Record<FastRequest['method'], ReadonlySet<string>> = {
   'tools/list': new Set(['cursor', '_meta']),
   'tools/call': new Set(['name', 'arguments', '_meta']),
 };
@@ -43,7 +43,7 @@ const PARAMS: Record<PlainRequest['method'], ReadonlySet<string>> = {
  * (docs/decisions/0008-hot-path.md).
  * @returns undefined when the SDK must serve the request
  */
-export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | undefined): PlainRequest | undefined {
+export function readPlainRequest(headers: IncomingHttpHeaders, body: Json | undefined): FastRequest | undefined {
   if (!isJsonObject(body) || body['jsonrpc'] !== '2.0') return undefined;
   const { id, method, params = {} } = body;
   if (typeof id !== 'string' && !(typeof id === 'number' && Number.isInteger(id))) return undefined;
@@ -75,7 +75,7 @@ interface PlainRequestContext {
 export async function answerPlainRequest(
   deps: McpServerDeps,
   { principal, exchange, features, signal, operation }: PlainRequestContext,
-  request: PlainRequest,
+  request: FastRequest,
 ): Promise<string | undefined> {
   const { isModern, params, meta } = request;
   const surface = await openSurface(deps, principal, features);
@@ -107,7 +107,7 @@ export async function answerPlainRequest(
 }
 
 /** The page was serialized when the catalog changed; only the frame around it is built here. */
-function listResponse(deps: McpServerDeps, catalog: RenderedCatalog, request: PlainRequest): string | undefined {
+function listResponse(deps: McpServerDeps, catalog: RenderedCatalog, request: FastRequest): string | undefined {
   const { id, isModern, params } = request;
   const page = catalog.pages.get(String(params['cursor'] ?? ''));
   if (!page) return undefined;

@@ -60,7 +60,7 @@ export interface AskedClient {
 }
 
 /** A call with a person to ask. */
-interface AskingCall<T> {
+interface CallWithQuestions<T> {
   binding: CallBinding;
   /** The first request of the call: of its entry point, or the one that the fast path made, with its refusal. */
   begun: { request: CallRequest; refusal?: unknown };
@@ -82,7 +82,7 @@ interface AskingCall<T> {
 export async function runAsking<T>(
   { deps, server, isModern }: AskedClient,
   context: ServerContext,
-  { binding, begun, build, run, follow, refuse }: AskingCall<T>,
+  { binding, begun, build, run, follow, refuse }: CallWithQuestions<T>,
 ): Promise<T | CallToolResult> {
   const { requestState: states, elicitation: relay, clock, refusalOf } = deps;
   let { request, refusal } = begun;

@@ -27,14 +27,14 @@ export interface OperationMetrics {
   toolLabel(tool: RegisteredTool | undefined): string;
 }
 
-interface OperationDeps {
+interface McpOperationDeps {
   clock: Clock;
   metrics?: OperationMetrics;
 }
 
 /** A request or notification as JSON-RPC defines it. */
 type Message = { method: string; id?: Json; params?: Json };
-type Labels = Partial<Record<Parameters<Metrics['mcpServerDuration']['labels']>[0] & string, string>>;
+type OperationLabels = Partial<Record<Parameters<Metrics['mcpServerDuration']['labels']>[0] & string, string>>;
 
 /** Without sessions, and without a header that could name one. */
 const STATELESS = '2026-07-28';
@@ -65,7 +65,7 @@ export class Operation {
    * request is traced.
    */
   static async serve(
-    deps: OperationDeps,
+    deps: McpOperationDeps,
     request: IncomingMessage,
     body: Json | undefined,
     work: (operation: Operation | undefined) => Promise<void>,
@@ -134,7 +134,7 @@ export class Operation {
     const isCall = facts.method === 'tools/call';
     const version = this.readRevision();
     if (metrics) {
-      const labels: Labels = {
+      const labels: OperationLabels = {
         [LABEL.mcpMethod]: facts.method,
         [LABEL.networkTransport]: 'tcp',
         [LABEL.networkProtocolName]: 'http',

@@ -5,7 +5,7 @@ import { ANSWER_MS } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 
 /** A call that keeps its id, its idempotency key and approved questions. */
-interface WaitingCall {
+interface ParkedMcpCall {
   call: string;
   key?: string | undefined;
   approved?: Approval | undefined;
@@ -14,10 +14,10 @@ interface WaitingCall {
 /** The reason for which a call waits: an approval, an account of its user, or input for the server of its tool. */
 export type WaitingState =
   | { asked: readonly string[]; revision: string; id: string }
-  | { connect: WaitingCall & { source: string } }
-  | { input: WaitingCall & Pick<RequiredInput, 'revision' | 'state' | 'task' | 'executor'> };
+  | { connect: ParkedMcpCall & { source: string } }
+  | { input: ParkedMcpCall & Pick<RequiredInput, 'revision' | 'state' | 'task' | 'executor'> };
 
-export const toWaiting = ({ callId, reuse, approval }: CallRequest): WaitingCall => ({
+export const toWaiting = ({ callId, reuse, approval }: CallRequest): ParkedMcpCall => ({
   call: callId,
   key: reuse.idempotencyKey,
   approved: approval?.given,
@@ -25,7 +25,7 @@ export const toWaiting = ({ callId, reuse, approval }: CallRequest): WaitingCall
 
 /** How the request goes on. */
 export function fromWaiting(
-  { call: callId, key, approved }: WaitingCall,
+  { call: callId, key, approved }: ParkedMcpCall,
   reuse: CallReuse,
 ): Partial<CallRequest> & { reuse: CallReuse } {
   return {

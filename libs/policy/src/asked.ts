@@ -59,12 +59,12 @@ function joinOffers(offers: readonly (GrantOffer | undefined)[]): GrantOffer | u
   };
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type QuestionFields = Readonly<Record<string, unknown>>;
 
-const isQuestion = (member: unknown): member is Fields =>
-  typeof member === 'object' && member !== null && typeof (member as Fields)['question'] === 'string';
+const isQuestion = (member: unknown): member is QuestionFields =>
+  typeof member === 'object' && member !== null && typeof (member as QuestionFields)['question'] === 'string';
 
-function readQuestion(member: Fields): AskedQuestion {
+function readQuestion(member: QuestionFields): AskedQuestion {
   const unknown = Object.keys(member).filter((name) => !FIELDS.includes(name));
   const { question, on_approval: parks, quorum, roles, not_requester: isOther, expires_in_seconds: time } = member;
   const fault = [
@@ -86,14 +86,14 @@ function readQuestion(member: Fields): AskedQuestion {
     roles: roles as string[] | undefined,
     not_requester: isOther === true || undefined,
     expires_in_s: numberOf(time),
-    grant: member['grant'] === undefined ? undefined : readOffer(member['grant'] as Fields, question as string),
+    grant: member['grant'] === undefined ? undefined : readOffer(member['grant'] as QuestionFields, question as string),
   };
 }
 
 /** The fault of the member `grant`; false without one. */
 function grantFault(grant: unknown): string | false {
   if (typeof grant !== 'object' || grant === null || Array.isArray(grant)) return 'grant must be an object';
-  const { max_hours: hours, fields, for: covered, max_uses: uses } = grant as Fields;
+  const { max_hours: hours, fields, for: covered, max_uses: uses } = grant as QuestionFields;
   const unknown = Object.keys(grant).filter((name) => !GRANT_FIELDS.includes(name));
   const faults = [
     unknown.length > 0 && `grant has no field ${unknown.join(', ')}`,
@@ -107,7 +107,7 @@ function grantFault(grant: unknown): string | false {
 
 /** Without a text of its own, a grant is for the question: a call with another question is not covered. */
 const readOffer = (
-  { max_hours: hours, fields, for: covered, max_uses: uses }: Fields,
+  { max_hours: hours, fields, for: covered, max_uses: uses }: QuestionFields,
   question: string,
 ): GrantOffer => ({
   for: [shownLine((covered as string | undefined) ?? question)],

@@ -12,7 +12,7 @@ import {
   RegoError,
   RegoSet,
   type Run,
-  type Value,
+  type RegoValue,
   formatValue,
   getField,
 } from '@toolfleet/rego';
@@ -56,7 +56,7 @@ export class RegoPolicy extends PolicyEngine {
   /** SHA-256 of the names and texts of all files, sorted by name. */
   readonly hash: string;
   private readonly program: Program;
-  private readonly data: Value;
+  private readonly data: RegoValue;
   private readonly deny: Node;
   /** Undefined if the policy has no `ask` rule. */
   private readonly ask: Node | undefined;
@@ -149,7 +149,7 @@ export class RegoPolicy extends PolicyEngine {
   #decide(
     input: PolicyInput,
     run: DecisionRun,
-    membersOf: (rule: Node, evaluation: Evaluation, added: (place: Place) => void) => readonly Value[],
+    membersOf: (rule: Node, evaluation: Evaluation, added: (place: Place) => void) => readonly RegoValue[],
   ): PolicyDecision {
     const places: string[] = [];
     const added = ({ file, line }: Place): void => {
@@ -172,10 +172,10 @@ export class RegoPolicy extends PolicyEngine {
   }
 }
 
-function readData(file: PolicyFile | undefined): Value {
+function readData(file: PolicyFile | undefined): RegoValue {
   if (!file) return {};
   try {
-    const data = JSON.parse(file.text) as Value;
+    const data = JSON.parse(file.text) as RegoValue;
     if (isObject(data)) return data;
   } catch {
     // Thrown below without an excerpt, because the file may contain personal data.
@@ -203,17 +203,17 @@ class DecisionRun implements Run {
 }
 
 /** The members of a rule: elements of a set or array, or the keys of an object. `deny := true` denies too. */
-function toMembers(value: Value | undefined): readonly Value[] {
+function toMembers(value: RegoValue | undefined): readonly RegoValue[] {
   if (value === undefined || value === false) return [];
   if (value === true) return ['denied'];
   if (value instanceof RegoSet) return [...value.values()];
   return isArray(value) ? value : isObject(value) ? objectKeys(value) : [value];
 }
 
-const toMessage = (member: unknown): string => (typeof member === 'string' ? member : formatValue(member as Value));
+const toMessage = (member: unknown): string => (typeof member === 'string' ? member : formatValue(member as RegoValue));
 
 /** A value as JSON: sets become lists. */
-function toJson(value: Value): unknown {
+function toJson(value: RegoValue): unknown {
   if (value instanceof RegoSet) return [...value.values()].map(toJson);
   if (isArray(value)) return value.map(toJson);
   if (!isObject(value)) return value;

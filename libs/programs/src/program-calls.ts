@@ -75,7 +75,7 @@ export interface ProgramPorts {
  * A call that a program made, as the result of the program lists it: with the `code` of a failure, and `fallback` (`stale_cache`,
  * `stub_data`) for a substitute.
  */
-interface MadeCall extends JsonObject {
+interface ProgramCall extends JsonObject {
   n: number;
   tool: string;
   ok: boolean;
@@ -88,7 +88,7 @@ interface MadeCall extends JsonObject {
  * A numbered question of a program and its answer, repeated for a repeated question. The question itself may have a
  * megabyte and is not kept.
  */
-interface Asked {
+interface ProgramAsk {
   path: QuestionPath;
   answer: Promise<JsonObject>;
   /** Present once it is known. */
@@ -113,8 +113,8 @@ const MAX_PATH = 200;
  * another worker or for another gateway, the calls that it had finished are answered and not made again.
  */
 export class ProgramCalls {
-  private readonly asked = new Map<number, Asked>();
-  private readonly made: MadeCall[] = [];
+  private readonly asked = new Map<number, ProgramAsk>();
+  private readonly made: ProgramCall[] = [];
   /** Calls that have not ended: number and tool. */
   private readonly running = new Map<number, string>();
   private readonly parallel = new Semaphore(PROGRAM_LIMITS.parallel);
@@ -184,7 +184,7 @@ export class ProgramCalls {
     this.questionBytes += bytes;
     this.openBytes += bytes;
     const answer = this.inTrace(() => this.answerNew(n, question, path)).finally(() => (this.openBytes -= bytes));
-    const asked: Asked = { path, answer };
+    const asked: ProgramAsk = { path, answer };
     this.asked.set(n, asked);
     void answer.then((got) => {
       asked.known = got;
@@ -214,7 +214,7 @@ export class ProgramCalls {
     this.counts(answer);
     this.plan?.settled(n);
     if (!made) return;
-    this.made.push(made as MadeCall);
+    this.made.push(made as ProgramCall);
     this.microUsd += toMicroUsd(Number(made.cost_usd));
   }
 
@@ -380,7 +380,7 @@ export class ProgramCalls {
     this.highestMicroUsd.set(tool, Math.max(cost, this.highestMicroUsd.get(tool) ?? 0));
     const ms = Math.round(ports.clock.monotonic() - from);
     const ok = answer.ok === true;
-    const made: MadeCall = { n, tool, ok, ms, cost_usd: toUsd(cost), key };
+    const made: ProgramCall = { n, tool, ok, ms, cost_usd: toUsd(cost), key };
     if (!ok) made.code = answer.code as Json;
     else if (fallback !== undefined) made.fallback = fallback;
     this.made.push(made);

@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { referenceTarget } from '@toolfleet/bounded-schema';
-import { MAX_NODES, plainText, readFields, type Field, type TypeNames } from './schema-fields.js';
+import { MAX_NODES, plainText, readFields, type StubField, type TypeNames } from './schema-fields.js';
 
 const SCALARS: Readonly<Record<string, string>> = {
   string: 'str',
@@ -39,7 +39,7 @@ export const isIdentifier = (name: string): boolean =>
 export const isMemberName = (name: string): boolean => isIdentifier(name) && !TYPE_NAMES.has(name);
 
 /** A member of a class, with its annotation and the comment behind it. */
-export interface Member extends Field {
+export interface Member extends StubField {
   type: string;
   comment: string;
 }
@@ -83,7 +83,7 @@ export class PythonTypes {
   }
 
   /** Declares a class for fields. @returns its name */
-  declare(root: JsonObject, fields: readonly Field[], hint: string, schema?: JsonObject): string {
+  declare(root: JsonObject, fields: readonly StubField[], hint: string, schema?: JsonObject): string {
     const name = this.names!.take(hint);
     if (schema) this.named.set(schema, name);
     this.classes.push(this.write(name, this.membersOf(root, fields, hint)));
@@ -91,7 +91,7 @@ export class PythonTypes {
   }
 
   /** Fields with their types. */
-  membersOf(root: JsonObject, fields: readonly Field[], hint: string): Member[] {
+  membersOf(root: JsonObject, fields: readonly StubField[], hint: string): Member[] {
     return fields.map((field) => ({
       ...field,
       type: this.typeOf(root, field.schema, `${hint} ${field.name}`),
@@ -131,7 +131,13 @@ export class PythonTypes {
     return union(variants.map((variant) => this.typeOf(root, variant, hint)));
   }
 
-  private ofKind(root: JsonObject, schema: JsonObject, kind: Json | undefined, fields: Field[], hint: string): string {
+  private ofKind(
+    root: JsonObject,
+    schema: JsonObject,
+    kind: Json | undefined,
+    fields: StubField[],
+    hint: string,
+  ): string {
     if (fields.length > 0 && (kind === undefined || kind === 'object')) {
       if (!this.names) return 'dict';
       const known = this.named.get(schema);

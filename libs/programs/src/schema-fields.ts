@@ -7,7 +7,7 @@ import { referenceTarget } from '@toolfleet/bounded-schema';
 export const MAX_NODES = 2_000;
 
 /** One property of an object schema. */
-export interface Field {
+export interface StubField {
   name: string;
   schema: Json | undefined;
   required: boolean;
@@ -18,7 +18,7 @@ export const outputOf = ({ output_schema: output, select }: RegisteredTool): Jso
   select === undefined ? output : undefined;
 
 /** Properties of a schema, `$ref` and `allOf` included, required ones first. */
-export function readFields(root: JsonObject, schema: JsonObject): Field[] {
+export function readFields(root: JsonObject, schema: JsonObject): StubField[] {
   const properties = new Map<string, Json>();
   const required = new Set<Json>();
   const visited = new Set<JsonObject>();

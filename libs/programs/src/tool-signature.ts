@@ -9,7 +9,7 @@ import {
   PythonTypes,
   pythonLiteral,
 } from './python-types.js';
-import { outputOf, plainText, readFields, TypeNames, type Field } from './schema-fields.js';
+import { outputOf, plainText, readFields, TypeNames, type StubField } from './schema-fields.js';
 
 /** Tools of one stub: writing it takes about 0.1 ms per tool. */
 export const MAX_STUBS = 200;
@@ -30,7 +30,7 @@ export function toolSignature(tool: RegisteredTool): string {
   const types = new PythonTypes();
   const { input_schema: schema } = tool;
   const fields = readFields(schema, schema);
-  const typed = (field: Field): string => types.typeOf(schema, field.schema, '');
+  const typed = (field: StubField): string => types.typeOf(schema, field.schema, '');
   const named = fields.filter(isParameter).map((field) => parameterOf(field, typed(field)));
   const others = fields
     .filter((field) => !isParameter(field))
@@ -87,7 +87,7 @@ export const toolExpression = (name: string): string =>
 /** Whether a program can write `tools.name`. */
 const isAttribute = (name: string): boolean => isMemberName(name) && !MEMBERS.has(name);
 
-const isParameter = ({ name }: Field): boolean => isIdentifier(name) && name !== 'self';
+const isParameter = ({ name }: StubField): boolean => isIdentifier(name) && name !== 'self';
 
 function methodOf(tool: RegisteredTool, types: PythonTypes, name: string): string {
   const { input_schema: schema } = tool;
@@ -114,7 +114,7 @@ function moreArguments({ input_schema: schema }: RegisteredTool, types: PythonTy
   return isJsonObject(more) ? types.typeOf(schema, more, 'value') : undefined;
 }
 
-function parameterOf({ name, schema, required }: Field, type: string): string {
+function parameterOf({ name, schema, required }: StubField, type: string): string {
   if (required) return `${name}: ${type}`;
   return `${name}: ${type} = ${defaultOf(schema) ?? '...'}`;
 }
@@ -123,7 +123,7 @@ const defaultOf = (schema: Json | undefined): string | undefined =>
   isJsonObject(schema) && schema.default !== undefined ? pythonLiteral(schema.default) : undefined;
 
 /** The descriptions of the tool and of its arguments. */
-function docOf(tool: RegisteredTool, fields: readonly Field[]): string {
+function docOf(tool: RegisteredTool, fields: readonly StubField[]): string {
   const explained = fields.flatMap(({ name, schema }) => {
     const described =
       isJsonObject(schema) && typeof schema.description === 'string' ? plainText(schema.description) : '';

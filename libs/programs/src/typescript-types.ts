@@ -1,7 +1,7 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { referenceTarget } from '@toolfleet/bounded-schema';
-import { MAX_NODES, outputOf, plainText, readFields, TypeNames, type Field } from './schema-fields.js';
+import { MAX_NODES, outputOf, plainText, readFields, TypeNames, type StubField } from './schema-fields.js';
 
 /** Values of an enumeration, and members of a union; longer ones are shown as `unknown` or the type of their values. */
 const MAX_VARIANTS = 40;
@@ -106,7 +106,7 @@ class TypescriptTypes {
     return SCALARS[String(kind)] ?? 'unknown';
   }
 
-  private objectOf(root: JsonObject, schema: JsonObject, fields: readonly Field[]): string {
+  private objectOf(root: JsonObject, schema: JsonObject, fields: readonly StubField[]): string {
     const { additionalProperties: more } = schema;
     const members = fields.map(
       ({ name, schema: one, required }) =>

@@ -7,17 +7,17 @@ import { sqliteDialect } from '@toolfleet/database';
 import { CallSight } from '@toolfleet/access';
 import type { FinishedCall, StoredCall } from '@toolfleet/contracts/records';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { CallStore } from '../../../apps/records/src/call-store.js';
+import { RecordedCallStore } from '../../../apps/records/src/call-store.js';
 import { CallFeed } from './call-feed.js';
 
 const clock = new SystemClock();
 const SHARED = { name: 'rare', binding: { kind: 'openapi' }, results: 'tenant', shared_since: 0 } as RegisteredTool;
 const sight = new CallSight({ list: async () => ({ tools: [SHARED], version: 1, stale: false }) });
-let store: CallStore;
+let store: RecordedCallStore;
 let now = 1_750_000_000_000;
 const add = (calls: FinishedCall[]) => store.append(randomUUID(), calls, (now += 1));
 beforeEach(async () => {
-  store = new CallStore(sqliteDialect(':memory:'));
+  store = new RecordedCallStore(sqliteDialect(':memory:'));
   await store.open();
 });
 afterEach(() => store.close());

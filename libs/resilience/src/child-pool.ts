@@ -75,7 +75,7 @@ interface RunningJob {
 }
 
 /** A message from a child. */
-interface Answer {
+interface ChildAnswer {
   ready?: true;
   id?: number;
   /** The code of the job is loaded and its time runs. */
@@ -242,7 +242,7 @@ export class ChildPool<Job extends object> {
     process.channel?.unref();
     const child: Child = { process, ready: false, jobs: new Map() };
     this.children.add(child);
-    process.on('message', (answer: Answer) => this.receive(child, answer));
+    process.on('message', (answer: ChildAnswer) => this.receive(child, answer));
     const ended = (reason: ToolError): void => {
       this.pause(child);
       this.kill(child, reason);
@@ -254,7 +254,7 @@ export class ChildPool<Job extends object> {
     return child;
   }
 
-  private receive(child: Child, answer: Answer): void {
+  private receive(child: Child, answer: ChildAnswer): void {
     if (answer.ready) {
       child.ready = true;
       for (const [id, { waiting }] of child.jobs) child.process.send({ id, job: waiting.job });

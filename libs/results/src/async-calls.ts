@@ -57,7 +57,7 @@ const STOP_POLL_MS = 25;
 const STOP_AGAIN_MS = 500;
 
 /** Reads a call with its result. */
-type ReadCall = (callId: string) => Promise<StoredCall | null>;
+type ReaderCall = (callId: string) => Promise<StoredCall | null>;
 
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
@@ -214,7 +214,7 @@ export class AsyncCalls {
   private async findWithResult(
     caller: Principal,
     callId: string,
-    read: ReadCall,
+    read: ReaderCall,
     { session, ownOnly }: CallReading,
   ): Promise<StoredCall> {
     const call = await this.find(caller, callId, session);
@@ -230,7 +230,7 @@ export class AsyncCalls {
    * The call with its result. A result may have megabytes, and parsing it holds the event loop, so a tenant reads few at a time.
    * @throws ToolError QUEUE_FULL
    */
-  private async readInTurn({ callId, tenantId }: StoredCall, stored: ReadCall): Promise<StoredCall | null> {
+  private async readInTurn({ callId, tenantId }: StoredCall, stored: ReaderCall): Promise<StoredCall | null> {
     const turns = this.reads.get(tenantId) ?? new Semaphore(READS_PER_TENANT, MAX_WAITING_READS);
     this.reads.set(tenantId, turns);
     const read = turns.run(() => stored(callId));

@@ -29,7 +29,7 @@ const FACTS = [
 ] as const;
 type Facts = PastFacts<(typeof FACTS)[number]>;
 
-interface OpenCall {
+interface SimulatedCall {
   facts: Facts;
   /** Its reservation by today's definition; undefined for a tool that is gone. */
   reserved: MicroUsd | undefined;
@@ -40,7 +40,7 @@ interface OpenCall {
 /** A call at its start, or at its end. */
 interface Moment {
   at: EpochMs;
-  call: OpenCall;
+  call: SimulatedCall;
   isEnd: boolean;
 }
 
@@ -65,7 +65,7 @@ export async function testBudget(
     if (!isReached) continue;
     const found = definitions.of(facts);
     const definition = found instanceof Promise ? await found : found;
-    const call: OpenCall = { facts, reserved: definition && reservedMicroUsd(definition) };
+    const call: SimulatedCall = { facts, reserved: definition && reservedMicroUsd(definition) };
     const startedAt = facts.ended_at - facts.duration_ms + facts.admit_ms;
     moments.push({ at: startedAt, call, isEnd: false }, { at: facts.ended_at, call, isEnd: true });
   }
@@ -86,7 +86,7 @@ export async function testBudget(
 }
 
 /** Decides by the rule of the budget service, and holds the reservation. */
-function reserve(limit: ScopeLimit, counters: Counters, call: OpenCall): Verdict {
+function reserve(limit: ScopeLimit, counters: Counters, call: SimulatedCall): Verdict {
   const { facts, reserved } = call;
   const amount = { microUsd: reserved ?? facts.micro_usd, tokens: 0 };
   const refusal = checkLimit(limit, counters, amount);
@@ -99,7 +99,7 @@ function reserve(limit: ScopeLimit, counters: Counters, call: OpenCall): Verdict
     : PASSED;
 }
 
-function settle(counters: Counters, { facts, held }: OpenCall): void {
+function settle(counters: Counters, { facts, held }: SimulatedCall): void {
   if (held === undefined) return;
   counters.heldMicroUsd -= held;
   counters.spentMicroUsd += facts.micro_usd;

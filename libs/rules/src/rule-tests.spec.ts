@@ -13,7 +13,7 @@ import { ToolsetView } from '@toolfleet/catalog';
 import { sqliteDialect } from '@toolfleet/database';
 import { FakeClock } from '@toolfleet/testing';
 import { afterAll, beforeEach, expect, it } from 'vitest';
-import { CallStore } from '../../../apps/records/src/call-store.js';
+import { RecordedCallStore } from '../../../apps/records/src/call-store.js';
 import { RuleTests } from './rule-tests.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-rules-'));
@@ -24,7 +24,7 @@ const clock = new FakeClock(NOON + 60_000);
 const OPERATOR = { tenantId: 'operator', userId: 'op', roles: ['operator'], tools: ['*'], via: 'api_key' } as const;
 const ADMIN = { ...OPERATOR, tenantId: 'acme', userId: 'ada', roles: ['admin'] } as const;
 
-let store: CallStore;
+let store: RecordedCallStore;
 let tests: RuleTests;
 let opened = 0;
 const bodies = new Map<string, KeptBody>();
@@ -52,7 +52,7 @@ const OLD: ServedToolset = {
 };
 
 beforeEach(async () => {
-  store = new CallStore(sqliteDialect(join(folder, `${(opened += 1)}.db`)));
+  store = new RecordedCallStore(sqliteDialect(join(folder, `${(opened += 1)}.db`)));
   await store.open();
   bodies.clear();
   tests = new RuleTests(

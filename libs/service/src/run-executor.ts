@@ -48,13 +48,13 @@ export interface ExecutorDefinition<T extends ConfigTable> {
   concurrency(settings: SettingsOf<T>): number;
   /** Set when the app runs more on the Redis connection than the idempotent scripts of the journal: no command is sent twice. */
   sharesRedis?: boolean;
-  build(settings: SettingsOf<T>, deps: ExecutorDeps): Executor | Promise<Executor>;
+  build(settings: SettingsOf<T>, deps: ExecutorDeps): ExecutorService | Promise<ExecutorService>;
 }
 
 type Handle = (body: never, context: EndpointContext) => Promise<unknown>;
 
 /** The app-specific part of an executor. */
-interface Executor {
+interface ExecutorService {
   /** Subjects of the exec hop that this process serves. */
   subjects: readonly string[];
   /** Classes of executors that the subjects stand for, for `toolfleet_worker_slots`. Default: the service. */
@@ -251,7 +251,7 @@ async function connectJournal(settings: ExecutorSettings, host: ServiceHost, res
 class ExecutorModule {}
 
 /** A controller per subject, because a process subscribes to the subjects it serves and to no others. */
-function controllers(executor: Executor, guard: ExecutionGuard): Type[] {
+function controllers(executor: ExecutorService, guard: ExecutionGuard): Type[] {
   const execute = (message: ExecMessage, context: EndpointContext) =>
     guard.run(message, (begin) => executor.execute(message, context, begin));
   return [

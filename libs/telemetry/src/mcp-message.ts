@@ -1,7 +1,7 @@
 import { ATTR, EXECUTE_TOOL, knownMethod } from './conventions.js';
 
 /** The fields of a JSON-RPC request or notification that telemetry reads. */
-interface McpMessage {
+interface TracedMessage {
   readonly method: string;
   readonly id?: unknown;
   readonly params?: unknown;
@@ -16,13 +16,13 @@ export interface MessageFacts {
 }
 
 /** Cheap, because it is called for every message, recorded or not. */
-export function describeMessage({ method, params }: McpMessage): MessageFacts {
+export function describeMessage({ method, params }: TracedMessage): MessageFacts {
   const tool = method === 'tools/call' ? readText(params, 'name') : undefined;
   return { method: knownMethod(method), tool };
 }
 
 /** Attributes of the span of a message. The receiver adds the name of the tool once it is known to exist. */
-export function messageAttributes(message: McpMessage, { method }: MessageFacts): Record<string, string> {
+export function messageAttributes(message: TracedMessage, { method }: MessageFacts): Record<string, string> {
   const attributes: Record<string, string> = { [ATTR.mcpMethod]: method };
   const { id, params } = message;
   if (typeof id === 'string' || typeof id === 'number') attributes[ATTR.jsonrpcRequestId] = String(id);

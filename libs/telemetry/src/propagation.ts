@@ -62,7 +62,7 @@ export function readSpanContext(carrier: TraceCarrier): SpanContext | undefined 
  * A context of OpenTelemetry, without the three functions that each context of its API has as properties (see `onAbort` of
  * libs/resilience for what such functions cost).
  */
-class CallContext implements Context {
+class PropagatedContext implements Context {
   constructor(
     private readonly parent?: Context,
     private readonly key?: symbol,
@@ -74,16 +74,16 @@ class CallContext implements Context {
   }
 
   setValue(key: symbol, value: unknown): Context {
-    return new CallContext(this, key, value);
+    return new PropagatedContext(this, key, value);
   }
 
   deleteValue(key: symbol): Context {
-    return new CallContext(this, key);
+    return new PropagatedContext(this, key);
   }
 }
 
 /** The context of a trace that begins here. */
-export const NO_CONTEXT: Context = new CallContext();
+export const NO_CONTEXT: Context = new PropagatedContext();
 
 /** A context with the caller's span as parent. */
 export function remoteContext(caller: SpanContext): Context {

@@ -4,7 +4,7 @@ import { LinearPattern } from '@toolfleet/bounded-schema';
 import { replaceLabelled, type LabelledValue } from './labelled-values.js';
 
 /** Something that results should not show. */
-interface Rule {
+interface SecretRule {
   kind: string;
   /** Part that every match contains, found far faster; texts without it are not searched. Bounded, so that it is linear as well. */
   hint: RegExp;
@@ -15,14 +15,14 @@ interface Rule {
   keep?: (match: string) => string;
 }
 
-const rule = (kind: string, hint: RegExp, source: string, more: Partial<Rule> = {}): Rule => ({
+const rule = (kind: string, hint: RegExp, source: string, more: Partial<SecretRule> = {}): SecretRule => ({
   kind,
   hint,
   pattern: new LinearPattern(source),
   ...more,
 });
 
-const SECRETS: readonly Rule[] = [
+const SECRETS: readonly SecretRule[] = [
   rule(
     'private key',
     /-----BEGIN/,
@@ -48,7 +48,7 @@ const SECRETS: readonly Rule[] = [
   }),
 ];
 
-const PERSONAL_DATA: readonly Rule[] = [
+const PERSONAL_DATA: readonly SecretRule[] = [
   rule('email address', /@/, '(?i)\\b[a-z0-9._%+-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?\\.[a-z]{2,24}\\b'),
   rule(
     'bank account',
@@ -91,8 +91,8 @@ const LARGE = 1e12;
  * stop the gateway with a text.
  */
 export class SensitiveText {
-  readonly #shapes: readonly Rule[];
-  readonly #personal: readonly Rule[];
+  readonly #shapes: readonly SecretRule[];
+  readonly #personal: readonly SecretRule[];
   readonly #findsSecrets: boolean;
   readonly #hasPatterns: boolean;
   readonly #shown: (kind: string) => string;
@@ -148,7 +148,7 @@ export class SensitiveText {
     return masked.replaceAll(BASE64, (run) => this.#maskBase64(run, found, encodings));
   }
 
-  #replace(rules: readonly Rule[], text: string, found: Set<string>): string {
+  #replace(rules: readonly SecretRule[], text: string, found: Set<string>): string {
     let masked = text;
     for (const { kind, hint, pattern, confirm, keep } of rules) {
       if (!hint.test(masked)) continue;

@@ -2,13 +2,13 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { IncomingMessage } from './codec.js';
 
 /** Takes a message that was sent to its subscription. Never throws. */
-type Receiver = (message: IncomingMessage) => void;
+type LocalReceiver = (message: IncomingMessage) => void;
 
 /** A subscription as NATS knows it: without a queue group it receives every message, with one it shares them with the group. */
-interface Member {
+interface LocalMember {
   readonly subject: string;
   readonly queue: string | undefined;
-  readonly receive: Receiver;
+  readonly receive: LocalReceiver;
 }
 
 /**
@@ -18,13 +18,13 @@ interface Member {
  * else, such as announcements and cancellations, goes to the server, so that several such processes work as one fleet.
  */
 export class LocalExchange {
-  readonly #exact = new Members();
+  readonly #exact = new LocalMembers();
   /** Subscriptions to `<prefix>.*`, such as an inbox, by their prefix. */
-  readonly #children = new Members();
-  #patterns: (Member & Pattern)[] = [];
+  readonly #children = new LocalMembers();
+  #patterns: (LocalMember & Pattern)[] = [];
 
   /** Adds a subscription. @returns ends it */
-  join(member: Member): () => void {
+  join(member: LocalMember): () => void {
     const { subject } = member;
     if (!/[*>]/.test(subject)) return this.#exact.add(subject, member);
     if (/^[^*>]+\.\*$/.test(subject)) return this.#children.add(subject.slice(0, -1), member);
@@ -34,7 +34,7 @@ export class LocalExchange {
   }
 
   /** The receiver of this process for a message; undefined when it has to go to the server. */
-  receiverOf(subject: string, isRequest: boolean): Receiver | undefined {
+  receiverOf(subject: string, isRequest: boolean): LocalReceiver | undefined {
     let members = this.#exact.of(subject);
     const children = this.#children.of(subject.slice(0, subject.lastIndexOf('.') + 1));
     if (children.length > 0) members = members.length === 0 ? children : [...members, ...children];
@@ -50,10 +50,10 @@ export class LocalExchange {
 }
 
 /** Subscriptions by a text. */
-class Members {
-  readonly #members = new Map<string, readonly Member[]>();
+class LocalMembers {
+  readonly #members = new Map<string, readonly LocalMember[]>();
 
-  add(key: string, member: Member): () => void {
+  add(key: string, member: LocalMember): () => void {
     this.#members.set(key, [...this.of(key), member]);
     return () => {
       const rest = this.of(key).filter((other) => other !== member);
@@ -62,12 +62,12 @@ class Members {
     };
   }
 
-  of(key: string): readonly Member[] {
+  of(key: string): readonly LocalMember[] {
     return this.#members.get(key) ?? NONE;
   }
 }
 
-const NONE: readonly Member[] = [];
+const NONE: readonly LocalMember[] = [];
 
 /** Addresses with a random name that only their one subscriber and those it asks know. */
 function isPrivate(subject: string): boolean {

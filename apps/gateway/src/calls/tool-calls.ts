@@ -96,7 +96,7 @@ export interface BatchSender {
 type RequestMaker = (name: string, args: JsonObject, fields: CallFields, source: JsonObject) => CallRequest;
 
 /** Runs the batches of HTTP and NATS: at most `parallelism` calls at once, answers in order; a failure does not affect other items. */
-export class BatchCalls {
+export class BatchedCalls {
   /** A call that is refused at once has cost a millisecond: a hundred of them would hold the event loop. */
   readonly #turns: CostlyTurns;
 

@@ -4,7 +4,7 @@ import type { CallRequest, CallResult } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import type { FastifyReply } from 'fastify';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { BatchCalls, type ToolCalls } from '../calls/tool-calls.js';
+import { BatchedCalls, type ToolCalls } from '../calls/tool-calls.js';
 import type { ToolList, ToolSearch } from '@toolfleet/catalog';
 import { HttpCalls, type HttpRequest } from './http-call.js';
 import { ShannonController } from './shannon.controller.js';
@@ -28,7 +28,7 @@ const executeCall = async (request: CallRequest): Promise<CallResult> => {
 const nothing = {} as ToolList & ToolCalls & ToolSearch;
 const counted: number[] = [];
 const limits = { countBatch: async (_caller: unknown, calls: number) => void counted.push(calls) };
-const batches = new BatchCalls(executeCall, 5, clock, limits);
+const batches = new BatchedCalls(executeCall, 5, clock, limits);
 const http = new HttpCalls(clock, 120_000);
 const tools = new ToolsController(nothing, nothing, batches, http, nothing);
 const native = {

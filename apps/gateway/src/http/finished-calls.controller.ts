@@ -106,7 +106,7 @@ const shownGroups = ({ rows, total, since }: CallGroups) => ({
   since: since === undefined ? undefined : new Date(since).toISOString(),
 });
 
-type CallQuery = RouteInput<'GET /api/v1/calls'>['query'];
+type CallListQuery = RouteInput<'GET /api/v1/calls'>['query'];
 
 const FAILURES = ['tool_error', 'refused', 'cancelled', 'system_error'] as const;
 
@@ -121,7 +121,7 @@ function toRecordsList({
   dearer_than_usd,
   group_by,
   ...same
-}: CallQuery): RecordsList {
+}: CallListQuery): RecordsList {
   const statuses = status?.split(',').flatMap((one) => (one === 'failure' ? FAILURES : [one])) as RecordsList['status'];
   return {
     ...same,

@@ -47,7 +47,7 @@ export async function forecastMonth(sumsSince: SumsSince, groups: readonly Usage
   };
 }
 
-type Group = Omit<UsageSum, 'calls' | 'tokens' | 'micro_usd'>;
+type ForecastGroup = Omit<UsageSum, 'calls' | 'tokens' | 'micro_usd'>;
 
 /**
  * Spending of each group at the end of the month: so far, and the mean of the observed days for every day that is
@@ -66,7 +66,7 @@ export function forecast(
     const microUsd = spent.get(key) ?? 0;
     const perDay = days === 0 ? 0 : (lately.get(key) ?? 0) / days;
     return {
-      ...(JSON.parse(key) as Group),
+      ...(JSON.parse(key) as ForecastGroup),
       spent_usd: toUsd(microUsd),
       per_day_usd: toUsd(Math.round(perDay)),
       forecast_usd: toUsd(Math.round(microUsd + perDay * daysLeft)),

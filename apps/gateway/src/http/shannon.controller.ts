@@ -13,7 +13,7 @@ import type { CallFields } from '@toolfleet/contracts/call-fields';
 import { formatTool, toolMetadata, ToolList, ToolSearch } from '@toolfleet/catalog';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
-import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 import { Input, Serves } from '../server/routes.js';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
@@ -25,7 +25,7 @@ export class ShannonController {
   constructor(
     private readonly list: ToolList,
     private readonly calls: ToolCalls,
-    private readonly batches: BatchCalls,
+    private readonly batches: BatchedCalls,
     private readonly search: ToolSearch,
     private readonly http: HttpCalls,
   ) {}

@@ -18,7 +18,7 @@ import type { FastifyReply } from 'fastify';
 import { bodyObject } from '../server/request-body.js';
 import { Input, Serves } from '../server/routes.js';
 import { Caller } from '../server/guards.js';
-import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 import { MAX_STUBS, toolModels, toolStubs, toolTypes } from '@toolfleet/programs';
 import { HttpCalls, withHeaderFields, type HttpRequest } from './http-call.js';
 
@@ -90,7 +90,7 @@ export class ToolsController {
   constructor(
     private readonly list: ToolList,
     private readonly calls: ToolCalls,
-    private readonly batches: BatchCalls,
+    private readonly batches: BatchedCalls,
     private readonly http: HttpCalls,
     private readonly search: ToolSearch,
   ) {}

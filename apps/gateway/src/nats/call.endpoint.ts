@@ -6,7 +6,7 @@ import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';
 import { AsyncCalls } from '@toolfleet/results';
 import { readBatchBody } from '@toolfleet/engine/batch';
-import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 import {
   BATCH_SCHEMA,
   CALL_SCHEMA,
@@ -27,7 +27,7 @@ export class CallEndpoint {
   constructor(
     private readonly nats: NatsCalls,
     private readonly calls: ToolCalls,
-    private readonly batches: BatchCalls,
+    private readonly batches: BatchedCalls,
     private readonly list: ToolList,
     private readonly search: ToolSearch,
     private readonly async: AsyncCalls,

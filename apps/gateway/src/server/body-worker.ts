@@ -19,7 +19,7 @@ export interface BodyReply {
 const FIRST_COUNT_BYTES = 256 * 1024;
 const COUNT_GROWTH = 4;
 
-interface Body {
+interface ReceivedBody {
   chunks: Uint8Array[];
   bytes: number;
   countAt: number;
@@ -27,7 +27,7 @@ interface Body {
 
 yieldCpu();
 
-const bodies = new Map<number, Body>();
+const bodies = new Map<number, ReceivedBody>();
 const reply = (id: number, reading: JsonReading): void => {
   bodies.delete(id);
   parentPort!.postMessage({ id, reading } satisfies BodyReply);

@@ -7,14 +7,14 @@ import { takeOverReply, drained } from './connections.js';
 import type { MemoryAccount } from './memory-account.js';
 
 /** One server-sent event. */
-interface ServerEvent {
+interface StreamEvent {
   id: string;
   type: string;
   data: unknown;
 }
 
 /** Formats an event (HTML, section 9.2 Server-sent events). */
-export function eventFrame({ id, type, data }: ServerEvent): string {
+export function eventFrame({ id, type, data }: StreamEvent): string {
   return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 

@@ -35,8 +35,8 @@ import { Allow } from './guards.js';
 import { bodyObject } from './request-body.js';
 
 /** Methods that may serve a route: their answer is one of the table. */
-type Serving<K extends RouteKey> = (...args: never[]) => Promise<Sent<K>> | Sent<K>;
-type Sent<K extends RouteKey> =
+type Serving<K extends RouteKey> = (...args: never[]) => Promise<WrittenReply<K>> | WrittenReply<K>;
+type WrittenReply<K extends RouteKey> =
   | RouteAnswer<K>
   | ((typeof ROUTES)[K]['answers'] extends { 200: { textTypes: readonly string[] } } ? string : never);
 

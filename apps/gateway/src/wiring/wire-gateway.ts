@@ -59,7 +59,7 @@ import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
 import { CallBodyReader, CallFeed, ContentReadings, NatsCallRecords, type Purges } from '@toolfleet/records';
-import { BatchCalls, ToolCalls } from '../calls/tool-calls.js';
+import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**
  * Puts a gateway together, room by room. Plain functions build what lives as long as the process: connections, sign-in, the
@@ -147,7 +147,7 @@ const LEARNED_CALLS = 200;
 /** One gateway per interval learns from the searches of a tenant. */
 const LEARN_EVERY_MS = 50_000;
 
-type Catalog = ReturnType<typeof wireCatalog>;
+type WiredCatalog = ReturnType<typeof wireCatalog>;
 
 /** Which tools there are, and which of them and of their calls a caller may see. */
 function wireCatalog(
@@ -196,7 +196,7 @@ type Calls = ReturnType<typeof wireCalls>;
 interface CallsDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: WiredCatalog;
   engine: Engine;
   results: Results;
 }
@@ -241,7 +241,7 @@ function wireCalls(
     decisions: results.decisions,
     grants: results.grants,
     toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
-    batches: new BatchCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, MODEL_BYTES),
+    batches: new BatchedCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, MODEL_BYTES),
     queue,
     components: [worker, results.lost, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
   };
@@ -255,7 +255,7 @@ type FleetState = ReturnType<typeof wireFleetState>;
 /** Views of the console and of operators besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults, logger }: ServiceHost,
-  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
+  deps: { brokers: Brokers; catalog: WiredCatalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
 ) {
   const { catalog, engine, calls, watch, own } = deps;
   const { nats, redis } = deps.brokers;
@@ -297,7 +297,7 @@ function wireFleetState(
 interface ServerDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: WiredCatalog;
   engine: Engine;
   calls: Calls;
   fleet: FleetState;

@@ -3,7 +3,7 @@ import type { SignedInUser } from '../sign-in/user-of-claims.js';
 import { foreignText, page } from '../sign-in/web.js';
 
 /** The question to a user. */
-interface Question {
+interface ConsentQuestion {
   client: { clientId: string; clientName?: string | undefined };
   redirectUri: string;
   resource: string;
@@ -14,7 +14,7 @@ interface Question {
  * Asks a user whether a client may act for them. The client chooses its name; the address that gets the answer is what
  * counts, so both are shown.
  */
-export function consentPage({ client, redirectUri, resource, user }: Question): IdentityHttpReply {
+export function consentPage({ client, redirectUri, resource, user }: ConsentQuestion): IdentityHttpReply {
   const target = URL.parse(redirectUri);
   const isWeb = target?.protocol === 'https:' || target?.protocol === 'http:';
   const goesTo = !target ? redirectUri : isWeb ? target.host : `${target.protocol} on this computer`;

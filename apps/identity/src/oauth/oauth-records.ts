@@ -3,7 +3,7 @@ import { DAY_MS } from '@toolfleet/database';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
 import { errors, type Adapter, type AdapterPayload } from 'oidc-provider';
-import type { IdentityDb, Row } from '../identity-tables.js';
+import type { IdentityDb, IdentityRow } from '../identity-tables.js';
 
 /** Registered clients that are not used for this long are forgotten. */
 const CLIENT_DAYS = 90;
@@ -126,7 +126,7 @@ export class OAuthRecords {
     return this.db.selectFrom('oauth_record').where('expires_at', '>', this.clock.now()).selectAll();
   }
 
-  #payload(row: Row<'oauth_record'> | undefined): AdapterPayload | undefined {
+  #payload(row: IdentityRow<'oauth_record'> | undefined): AdapterPayload | undefined {
     if (!row) return undefined;
     const payload = JSON.parse(this.keys.open(row.sealed, placeOf(row.digest))) as AdapterPayload;
     const { consumed_at: at } = row;

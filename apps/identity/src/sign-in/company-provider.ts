@@ -24,7 +24,7 @@ export interface ProvenUser {
 }
 
 /** The answer of a provider about a user. */
-export type Answer =
+export type ProviderAnswer =
   | { claims: JsonObject }
   /** The user is known, and nothing else is said. */
   | 'confirmed'
@@ -122,7 +122,7 @@ export class CompanyProvider {
    * @param idToken of the response to a refresh, validated by the caller
    * @throws ToolError UNAUTHENTICATED when it no longer knows the access token or the user; other errors when it does not answer
    */
-  async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<Answer> {
+  async ask(accessToken: string, idToken: string | undefined, subject: string): Promise<ProviderAnswer> {
     const config = await this.#discover();
     const idClaims: JsonObject = idToken === undefined ? {} : (decodeJwt(idToken) as JsonObject);
     if ((idClaims['sub'] ?? subject) !== subject) throw gone('its ID token is that of another user');
@@ -142,7 +142,7 @@ export class CompanyProvider {
   }
 
   /** Providers may leave claims out of a refreshed ID token, or an introspection: without this one, no others are concluded from it. */
-  #answer(claims: JsonObject, needed = 'sub'): Answer {
+  #answer(claims: JsonObject, needed = 'sub'): ProviderAnswer {
     return claimAt(claims, needed) === undefined ? 'confirmed' : { claims };
   }
 

@@ -10,7 +10,7 @@ import { discoverServer, sameIssuer, type ServerMetadata } from '@toolfleet/oaut
 import type { OAuthOptions } from './oauth-options.js';
 
 /** Where to request tokens for a server, and for what. */
-export interface AuthorizationServer {
+export interface SourceAuthorizationServer {
   metadata: ServerMetadata;
   /** Resource indicator (RFC 8707). */
   resource?: string;
@@ -27,7 +27,7 @@ export interface Challenge {
 export function readConfiguredServer(
   { tokenUrl, issuer, resource, scope }: OAuthOptions,
   expand: (value: string) => string,
-): AuthorizationServer | undefined {
+): SourceAuthorizationServer | undefined {
   if (tokenUrl === undefined) return undefined;
   // Without an issuer, the audience of assertions is the endpoint itself (RFC 7523 section 3).
   const metadata = { token_endpoint: expand(tokenUrl), issuer: expand(issuer ?? tokenUrl) };
@@ -45,7 +45,7 @@ export async function discoverAuthorizationServer(
   expand: (value: string) => string,
   { response, serverUrl }: Challenge,
   fetchFn: typeof fetch,
-): Promise<AuthorizationServer> {
+): Promise<SourceAuthorizationServer> {
   const { resourceMetadataUrl, scope: wanted } = extractWWWAuthenticateParams(response);
   const found = await readResource(serverUrl, resourceMetadataUrl, fetchFn);
   // Servers of before RFC 9728 are their own authorization servers, and servers of before RFC 8414 have their endpoint at /token.

@@ -3,12 +3,12 @@ import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import { HeldToken, type CryptoKeyPair } from '@toolfleet/oauth';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
-import { Exchange } from '../exchange.js';
+import { RequestExchange } from '../exchange.js';
 import type { McpTarget } from '../mcp-target.js';
 import {
   readConfiguredServer,
   discoverAuthorizationServer,
-  type AuthorizationServer,
+  type SourceAuthorizationServer,
   type Challenge,
 } from './authorization-server.js';
 import type { OAuthOptions } from './oauth-options.js';
@@ -31,7 +31,7 @@ const MAX_CREDENTIALS = 1_000;
  */
 class OAuthCredential implements AuthProvider {
   /** Where the next token comes from; a challenge has to be followed first. */
-  private from: AuthorizationServer | Challenge | undefined;
+  private from: SourceAuthorizationServer | Challenge | undefined;
   private key: Promise<{ pair: CryptoKeyPair; session: DpopSession }> | undefined;
   /** The token each refused response was for: another call may have renewed it in the meantime. */
   private readonly refusedTokens = new WeakMap<Response, string>();
@@ -45,7 +45,7 @@ class OAuthCredential implements AuthProvider {
     const timeouts = { totalMs: TOKEN_TIMEOUT_MS };
     this.fetchFn = egressFetch(deps.egress, { maxBytes: MAX_TOKEN_ANSWER_BYTES, timeouts });
     // Shared by all waiting calls, so it runs outside the exchange of each.
-    this.held = new HeldToken(deps.clock, (rotated) => Exchange.outside(() => this.request(rotated)));
+    this.held = new HeldToken(deps.clock, (rotated) => RequestExchange.outside(() => this.request(rotated)));
   }
 
   /**

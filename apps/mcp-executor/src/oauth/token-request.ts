@@ -1,6 +1,6 @@
 import { ToolError } from '@toolfleet/contracts';
 import { JWT_BEARER, TokenClient, TOKEN_TYPE, type CryptoKeyPair, type Tokens } from '@toolfleet/oauth';
-import type { AuthorizationServer } from './authorization-server.js';
+import type { SourceAuthorizationServer } from './authorization-server.js';
 import type { OAuthOptions } from './oauth-options.js';
 
 /** How tokens of a credential are requested. */
@@ -19,7 +19,7 @@ interface TokenRequestDeps {
  */
 export async function requestToken(
   oauth: OAuthOptions,
-  { metadata, scope, resource }: AuthorizationServer,
+  { metadata, scope, resource }: SourceAuthorizationServer,
   rotated: string | undefined,
   { expand, fetchFn, key }: TokenRequestDeps,
 ): Promise<Tokens> {

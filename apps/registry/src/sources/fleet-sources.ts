@@ -10,7 +10,7 @@ import type { SourceStore } from '../source-store.js';
 import { mcpSource } from './mcp-definitions.js';
 import type { McpSource } from './mcp.source.js';
 import { openApiSource } from './openapi-definitions.js';
-import { NOT_DECLARED, type DeclaredSource } from './source-statuses.js';
+import { NOT_DECLARED, type DeclaredSourceState } from './source-statuses.js';
 import type { OpenApiSource } from './openapi.source.js';
 import type { PythonSource } from './python.source.js';
 import { sealMcpSecrets, type SealFor } from './secrets.js';
@@ -24,10 +24,10 @@ const ROUNDS_PER_FOLLOW = 6;
 export const SOURCE_FAULT = 'source ';
 
 /** An entry that is in force. */
-type Entry = { kind: 'openapi'; entry: OpenApiEntry } | { kind: 'mcp'; entry: McpEntry };
+type FileEntry = { kind: 'openapi'; entry: OpenApiEntry } | { kind: 'mcp'; entry: McpEntry };
 
 /** A source that the configuration file declares, or declared before its entry became invalid. */
-type Declared = DeclaredSource & { inForce?: Entry };
+type DeclaredEntry = DeclaredSourceState & { inForce?: FileEntry };
 
 interface FleetSourcesDeps {
   python: PythonSource;
@@ -50,7 +50,7 @@ interface FleetSourcesDeps {
  */
 export class FleetSources {
   readonly name = 'sources';
-  private byOwner: ReadonlyMap<string, Declared> = new Map();
+  private byOwner: ReadonlyMap<string, DeclaredEntry> = new Map();
   /** Owners of stored registrations. */
   private registered: ReadonlySet<string> = new Set();
   /** The file in force has no fault, so undeclared sources may be removed. */
@@ -66,7 +66,7 @@ export class FleetSources {
   ) {}
 
   /** Sources of the configuration file, those with an invalid entry included. */
-  get declared(): readonly DeclaredSource[] {
+  get declared(): readonly DeclaredSourceState[] {
     return [...this.byOwner.values()];
   }
 
@@ -97,7 +97,7 @@ export class FleetSources {
         fault === undefined ? [] : [`ignoring an entry: ${fault}`],
       );
       this.isComplete = file.isConfigured && file.refused.length === 0 && faults.length === 0;
-      const started: Entry[] = [];
+      const started: FileEntry[] = [];
       for (const [owner, before] of this.byOwner) {
         const one = next.get(owner);
         if (!one && !this.isComplete) next.set(owner, before);
@@ -179,9 +179,9 @@ export class FleetSources {
     throw new ToolError('REQUEST_INVALID', { message });
   }
 
-  private readEntries(file: FleetFile): Map<string, Declared> {
-    const found = new Map<string, Declared>();
-    const add = (source: ToolSource, inForce: Entry | undefined, fault?: string): void => {
+  private readEntries(file: FleetFile): Map<string, DeclaredEntry> {
+    const found = new Map<string, DeclaredEntry>();
+    const add = (source: ToolSource, inForce: FileEntry | undefined, fault?: string): void => {
       found.set(toOwner(source), { source, entry: {}, inForce, fault });
     };
     for (const entry of file.openapi) add(openApiSource(entry), { kind: 'openapi', entry });

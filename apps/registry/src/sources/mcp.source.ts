@@ -7,7 +7,7 @@ import type { Logger } from '@toolfleet/telemetry';
 import type { Footing, SourceLook, StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
 import { toLookState } from './source-look.js';
-import { SourceWatch, type Watched } from './source-watch.js';
+import { WatchedSources, type Watched } from './source-watch.js';
 import {
   discoverMessage,
   mcpSource,
@@ -43,7 +43,7 @@ const MIN_REFRESH_MS = 30_000;
  * Keeps the definitions of MCP servers current. The tool list is requested at the start, when it expires (the server's TTL or
  * `refresh_seconds`), and when the server reports a change.
  */
-export class McpSource extends SourceWatch<McpEntry, WatchedServer> {
+export class McpSource extends WatchedSources<McpEntry, WatchedServer> {
   /** Servers with a registration in progress. */
   private readonly adding = new Set<WatchedServer>();
   /** Registrations of function entries, by source name. */

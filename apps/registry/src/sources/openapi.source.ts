@@ -23,7 +23,7 @@ import { openApiSource } from './openapi-definitions.js';
 import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
 import { summarizeRefusals, toLookState } from './source-look.js';
-import { SourceWatch, type Watched } from './source-watch.js';
+import { WatchedSources, type Watched } from './source-watch.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
 interface OpenApiSourceDeps {
@@ -59,7 +59,7 @@ const MIN_REFRESH_MS = 10_000;
  * Keeps the tools of OpenAPI documents current: from the configuration file at the start, others once they are registered.
  * A changed document is registered again, and the changes are logged.
  */
-export class OpenApiSource extends SourceWatch<OpenApiEntry, WatchedDocument> {
+export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument> {
   private readonly specs: SpecReader;
   /** Stamps of invalid stored registrations, so that each is logged once. */
   private readonly unreadable = new Set<string>();

@@ -78,7 +78,7 @@ const OUTPUT_SCHEMA: JsonObject = {
 
 /**
  * Definition of `execute_python`. It has no `timeout_seconds`, because the time limit follows from the strictness, and is never
- * retried, because a program that failed once fails again. `ToolOverrides` sets the rate limit.
+ * retried, because a program that failed once fails again. `RegisteredOverrides` sets the rate limit.
  */
 const EXECUTE_PYTHON: ToolDefinition = {
   name: 'execute_python',

@@ -9,7 +9,7 @@ import { toPendingApproval } from '../quarantine.js';
 import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
 
 /** The declaration of a source in the configuration file. */
-export interface DeclaredSource {
+export interface DeclaredSourceState {
   source: ToolSource;
   /** The last valid entry; empty when it is not known, because the registry was restarted since. */
   entry: JsonObject;
@@ -29,7 +29,7 @@ export class SourceStatuses {
   constructor(
     private readonly store: DefinitionStore,
     private readonly catalog: Catalog,
-    private readonly declared: () => readonly DeclaredSource[],
+    private readonly declared: () => readonly DeclaredSourceState[],
   ) {}
 
   /**

@@ -28,7 +28,7 @@ const MAX_BACKOFF_MS = 60_000;
  * A look can finish after its source was replaced or removed, here or on another replica. Therefore results of one source are
  * registered one after another (`mutex`), only for the current `Watched`, and together with the stored registration (`Footing`).
  */
-export abstract class SourceWatch<E, W extends Watched<E>> {
+export abstract class WatchedSources<E, W extends Watched<E>> {
   /** By source name. */
   protected readonly watched = new Map<string, W>();
   protected readonly mutex = new KeyedMutex();

@@ -50,7 +50,7 @@ function wordRoles(word: string): number {
 }
 
 /** Roles that occur within `window` words of each other, in the given order if `ordered`. */
-interface Rule {
+interface SuspicionRule {
   roles: readonly Role[];
   window: number;
   ordered: boolean;
@@ -59,7 +59,7 @@ interface Rule {
 }
 
 /** Word order differs between languages, so only rules made of common words require an order. */
-const RULES: readonly Rule[] = [
+const RULES: readonly SuspicionRule[] = [
   { roles: ['ignore', 'prior', 'instruction'], window: 8, ordered: false },
   { roles: ['ignore', 'prior', 'rule'], window: 10, ordered: true, sentence: true },
   { roles: ['ignore', 'everything', 'prior'], window: 6, ordered: true },
@@ -122,7 +122,7 @@ function givesOrders(plain: string): boolean {
  * latest occurrence of each prefix of its roles, for an unordered one the latest position of each role.
  */
 function completes(
-  { window, ordered }: Rule,
+  { window, ordered }: SuspicionRule,
   bits: readonly number[],
   places: number[],
   roles: number,

@@ -9,11 +9,11 @@ const MAX_WORK = 50_000;
 
 /** Evaluates an expression. @throws ExpressionError with the position */
 export function evaluate(expression: string): Big {
-  return new Evaluation().evaluate(parse(expression));
+  return new ExpressionEvaluation().evaluate(parse(expression));
 }
 
 /** Evaluates one expression and limits its work. */
-class Evaluation {
+class ExpressionEvaluation {
   private work = 0;
 
   evaluate(node: Expression): Big {

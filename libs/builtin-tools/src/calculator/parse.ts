@@ -17,7 +17,7 @@ export function describeError(error: ExpressionError, expression: string): strin
 }
 
 /** A token of an expression; `at` is the 0-based position of its first character. */
-type Token =
+type ExpressionToken =
   | { kind: 'number'; text: string; at: number }
   | { kind: 'name'; text: string; at: number }
   | { kind: 'operator'; text: string; at: number }
@@ -45,8 +45,8 @@ const SPACE = /\s+/y;
 const MAX_EXPONENT = 10_000;
 
 /** Splits an expression into tokens in one pass, in linear time. */
-function tokenize(expression: string): Token[] {
-  const tokens: Token[] = [];
+function tokenize(expression: string): ExpressionToken[] {
+  const tokens: ExpressionToken[] = [];
   let at = 0;
   while (at < expression.length) {
     const code = expression.charCodeAt(at);
@@ -61,7 +61,7 @@ function tokenize(expression: string): Token[] {
  * Appends the token at a position, if one starts there, and returns the number of characters read. The most frequent tokens,
  * plain digits and signs, need no pattern.
  */
-function readToken(expression: string, at: number, code: number, tokens: Token[]): number {
+function readToken(expression: string, at: number, code: number, tokens: ExpressionToken[]): number {
   if (isDigit(code) || code === DOT) {
     const text = plainDigits(expression, at) ?? matchAt(NUMBER, expression, at);
     if (text === undefined) throw new ExpressionError('Unexpected "."', at);
@@ -153,7 +153,7 @@ class Parser {
   private position = 0;
   private depth = 0;
 
-  constructor(private readonly tokens: readonly Token[]) {}
+  constructor(private readonly tokens: readonly ExpressionToken[]) {}
 
   parse(): Expression {
     if (this.current.kind === 'end') throw new ExpressionError('Expression is empty', 0);
@@ -162,8 +162,8 @@ class Parser {
     return tree;
   }
 
-  private get current(): Token {
-    return this.tokens[this.position] as Token;
+  private get current(): ExpressionToken {
+    return this.tokens[this.position] as ExpressionToken;
   }
 
   private sum(): Expression {
@@ -241,7 +241,7 @@ class Parser {
     throw this.unexpected();
   }
 
-  private nameOrCall(token: Token): Expression {
+  private nameOrCall(token: ExpressionToken): Expression {
     this.position += 1;
     const open = this.current;
     if (!isOperator(open, '(')) return { kind: 'constant', name: token.text, at: token.at };
@@ -258,7 +258,7 @@ class Parser {
     return { kind: 'call', name: token.text, args, at: token.at };
   }
 
-  private expectClosing(open: Token): void {
+  private expectClosing(open: ExpressionToken): void {
     if (isOperator(this.current, ')')) {
       this.position += 1;
       return;
@@ -269,7 +269,7 @@ class Parser {
 
   /** Whether an operand starts there. A sign does not count: `50% - 3` is a percentage minus 3. */
   private startsOperand(index: number): boolean {
-    const token = this.tokens[index] as Token;
+    const token = this.tokens[index] as ExpressionToken;
     return (
       token.kind === 'number' ||
       isOperator(token, '(') ||
@@ -292,11 +292,11 @@ class Parser {
   }
 }
 
-function isOperator(token: Token, text: string): boolean {
+function isOperator(token: ExpressionToken, text: string): boolean {
   return token.kind === 'operator' && token.text === text;
 }
 
-function productOperator(token: Token): '*' | '/' | '//' | 'mod' | undefined {
+function productOperator(token: ExpressionToken): '*' | '/' | '//' | 'mod' | undefined {
   if (token.kind === 'operator') {
     if (token.text === '*' || token.text === '/' || token.text === '//') return token.text;
     return token.text === '%' ? 'mod' : undefined;

@@ -78,14 +78,14 @@ function findJsonError(text: string): SyntaxProblem {
     scanner.space();
     if (scanner.at < text.length) scanner.fail('text after the end of the value');
   } catch (problem) {
-    if (problem instanceof Found) return problem.problem;
+    if (problem instanceof FoundValue) return problem.problem;
     throw problem;
   }
   return { position: text.length, reason: 'syntax error' };
 }
 
 /** Ends the scan with the problem found. */
-class Found extends Error {
+class FoundValue extends Error {
   constructor(readonly problem: SyntaxProblem) {
     super(problem.reason);
   }
@@ -98,7 +98,7 @@ class Scanner {
   constructor(private readonly text: string) {}
 
   fail(reason: string): never {
-    throw new Found({ position: this.at, reason: this.at >= this.text.length ? 'text ends too early' : reason });
+    throw new FoundValue({ position: this.at, reason: this.at >= this.text.length ? 'text ends too early' : reason });
   }
 
   space(): void {

@@ -37,11 +37,11 @@ export interface ToolInput {
   revision: string;
   /** Valid arguments, after coercion and defaults. */
   arguments: JsonObject;
-  context: ToolContext;
+  context: CallToolContext;
 }
 
 /** Tenant of the call, and the context that the tool's definition requests. */
-interface ToolContext extends CallContext {
+interface CallToolContext extends CallContext {
   tenant_id: string;
   /** The grant of the user that the tool acts with. Results of one grant answer no call with another. */
   grant?: string;
@@ -51,7 +51,7 @@ interface ToolContext extends CallContext {
  * Owner of the calls that a breaker counts together: a tenant, or one grant where the tool acts with the credentials of users. What
  * fails for one user opens nothing for others.
  */
-export function breakerParty({ tenant_id: tenant, grant }: Pick<ToolContext, 'tenant_id' | 'grant'>): string {
+export function breakerParty({ tenant_id: tenant, grant }: Pick<CallToolContext, 'tenant_id' | 'grant'>): string {
   return grant === undefined ? tenant : `${tenant}/${grant}`;
 }
 
@@ -112,7 +112,7 @@ export const EXEC_MESSAGE = record({
  * Context of a caller for its tool, limited by its definition. The fields below belong to a single call; tools that
  * receive the token never share results with another call (`callsTools`).
  */
-export interface ExecContext extends ToolContext {
+export interface ExecContext extends CallToolContext {
   /** Token (HMAC) for `tool.call`, for tools that call tools. */
   delegation_token?: string;
   /** Token (HMAC) for `identity.grant.token`, for tools that act with the credential of a user. */

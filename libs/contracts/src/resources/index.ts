@@ -58,49 +58,51 @@ export const ROUTES = {
   ...DECLARATION_ROUTES,
 } as const satisfies Routes;
 
-type Table = typeof ROUTES;
+type RouteTable = typeof ROUTES;
 /** Method and path of a route, such as `GET /api/v1/tools/{name}`. */
-export type RouteKey = keyof Table;
+export type RouteKey = keyof RouteTable;
 
 type PathNames<P> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | PathNames<Rest> : never;
 type PathOf<K> = [PathNames<K>] extends [never] ? object : { path: Record<PathNames<K>, string> };
-type Part<K extends RouteKey, Name extends string> = Table[K] extends { [N in Name]: Schema<infer T> } ? T : undefined;
+type RequestPart<K extends RouteKey, Name extends string> = RouteTable[K] extends { [N in Name]: Schema<infer T> }
+  ? T
+  : undefined;
 
 /** The request of a client: the members of the path, the query and the body. */
 export type RouteRequest<K extends RouteKey> = Flat<
   PathOf<K> &
-    (Part<K, 'query'> extends undefined ? object : { query?: Part<K, 'query'> }) &
-    (Part<K, 'body'> extends undefined ? object : { body: Part<K, 'body'> })
+    (RequestPart<K, 'query'> extends undefined ? object : { query?: RequestPart<K, 'query'> }) &
+    (RequestPart<K, 'body'> extends undefined ? object : { body: RequestPart<K, 'body'> })
 >;
 
 /** Input of a handler of the gateway: the checked query and body. A body that the handler reads itself is unknown. */
 export interface RouteInput<K extends RouteKey> {
   path: Record<PathNames<K>, string>;
-  query: Part<K, 'query'>;
-  body: Table[K] extends { readsBody: true } ? unknown : Part<K, 'body'>;
+  query: RequestPart<K, 'query'>;
+  body: RouteTable[K] extends { readsBody: true } ? unknown : RequestPart<K, 'body'>;
 }
 
 /** The body of a successful answer; undefined where there is none. */
 export type RouteAnswer<K extends RouteKey> = {
-  [S in keyof Table[K]['answers']]: Table[K]['answers'][S] extends Answer<infer T> ? T : never;
-}[keyof Table[K]['answers']];
+  [S in keyof RouteTable[K]['answers']]: RouteTable[K]['answers'][S] extends Answer<infer T> ? T : never;
+}[keyof RouteTable[K]['answers']];
 
 /** A route that another service than the gateway answers. */
-export type OwnedKey = { [K in RouteKey]: Table[K] extends { owner: RouteOwner } ? K : never }[RouteKey];
-type OwnedId = Table[OwnedKey]['id'];
-type KeyOf<Id extends OwnedId> = { [K in OwnedKey]: Table[K]['id'] extends Id ? K : never }[OwnedKey];
+export type OwnedKey = { [K in RouteKey]: RouteTable[K] extends { owner: RouteOwner } ? K : never }[RouteKey];
+type OwnedId = RouteTable[OwnedKey]['id'];
+type KeyOf<Id extends OwnedId> = { [K in OwnedKey]: RouteTable[K]['id'] extends Id ? K : never }[OwnedKey];
 
 /** What the gateway asks the owner of a route: the caller, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
 export interface RouteQuestion<K extends OwnedKey> extends RouteInput<K> {
   /** Undefined for the holder of the registration token, who acts for the fleet. */
-  principal: Table[K] extends { access: 'registrar' } ? Principal | undefined : Principal;
+  principal: RouteTable[K] extends { access: 'registrar' } ? Principal | undefined : Principal;
 }
 /** The question of a route by the id of its operation, as its owner's method takes it. */
 export type Asked<Id extends OwnedId> = RouteQuestion<KeyOf<Id>>;
 
 /** A class with a method for each route of a table that has an owner, by the id of the operation. */
 export type Answering<R> = {
-  [K in keyof R & OwnedKey as Table[K]['id']]: (
+  [K in keyof R & OwnedKey as RouteTable[K]['id']]: (
     asked: RouteQuestion<K>,
     ...rest: never[]
   ) => Answered<K> | Promise<Answered<K>>;

@@ -31,7 +31,7 @@ export class SelectRefused extends Error {
 }
 
 /** The fields of a node of either syntax tree that checks read. */
-type Node = Readonly<Record<string, unknown>>;
+type SelectedNode = Readonly<Record<string, unknown>>;
 
 /** Compiled expressions, and refused ones with the reason. */
 const known = new LRUCache<string, SelectExpression | SelectRefused>({ max: MAX_CACHED });
@@ -141,7 +141,7 @@ function checkJsonpath(expression: string): void {
   }
   visit(tree, (node) => {
     if (node.type !== 'FunctionExpr') return;
-    const { name, arguments: args } = node as { name: string; arguments: Node[] };
+    const { name, arguments: args } = node as { name: string; arguments: SelectedNode[] };
     const parameters = JSONPATH_FUNCTIONS.get(name);
     const at = expression.indexOf(name);
     if (parameters === undefined) throw new SelectRefused(`unknown function ${name}()`, at);
@@ -212,10 +212,10 @@ function firstIndex(count: number, holds: (index: number) => boolean): number {
 }
 
 /** Visits every node of a syntax tree; the nesting of brackets bounds its depth. */
-function visit(tree: unknown, look: (node: Node) => void): void {
+function visit(tree: unknown, look: (node: SelectedNode) => void): void {
   if (Array.isArray(tree)) for (const each of tree) visit(each, look);
   else if (typeof tree === 'object' && tree !== null) {
-    look(tree as Node);
+    look(tree as SelectedNode);
     for (const child of Object.values(tree)) visit(child, look);
   }
 }

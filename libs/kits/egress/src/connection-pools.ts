@@ -3,7 +3,7 @@ import { guardedConnector, type ConnectorDeps, ConnectionSlots } from './connect
 import type { GuardedUrl } from './url-guard.js';
 
 /** Limits of the pools. */
-interface PoolLimits {
+interface OriginLimits {
   /** Sockets of all origins together. */
   totalConnections: number;
   /** Sockets of one origin. */
@@ -28,7 +28,7 @@ export class ConnectionPools {
   private closed = false;
 
   constructor(
-    private readonly limits: PoolLimits,
+    private readonly limits: OriginLimits,
     private readonly deps: Omit<ConnectorDeps, 'slots'>,
   ) {
     this.slots = new ConnectionSlots(limits.totalConnections, () => this.closeIdle());

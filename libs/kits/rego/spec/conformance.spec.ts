@@ -5,7 +5,7 @@ import { BUILTINS, type Builtins } from '../src/builtins/catalogue.js';
 import { valueFault } from '../src/builtins/operands.js';
 import { parseModule } from '../src/parse.js';
 import { Program } from '../src/program.js';
-import { compare, toJson, type Value } from '../src/value.js';
+import { compare, toJson, type RegoValue } from '../src/value.js';
 import { DECLARED } from './declared-categories.js';
 
 /**
@@ -18,10 +18,10 @@ interface Case {
   note: string;
   query: string;
   modules?: string[];
-  data?: Value;
-  input?: Value;
+  data?: RegoValue;
+  input?: RegoValue;
   input_term?: string;
-  want_result?: Value[];
+  want_result?: RegoValue[];
   want_error_code?: string;
   want_error?: string;
   sort_bindings?: boolean;
@@ -37,7 +37,7 @@ const CODES: Record<string, string> = {
 /** Functions that cases replace by `with`; unreplaced they fail. A policy that names them is refused (rego-policy.spec). */
 const standIn = (arity: number) => ({
   arity,
-  run: (): Value => {
+  run: (): RegoValue => {
     throw valueFault('not replaced');
   },
 });
@@ -57,22 +57,22 @@ function parseCases(text: string): Case[] {
   return cases.filter((test) => !test.ignore);
 }
 
-function evaluate(test: Case): Value[] {
+function evaluate(test: Case): RegoValue[] {
   const run = { strict: test.strict_error ?? false, nowMs: 1_700_000_000_000, spend: () => undefined };
   const program = new Program(
     (test.modules ?? []).map((text, i) => parseModule(text, `module ${i}`)),
     { builtins: WITH_STAND_INS },
   );
-  const found: Value[] = [];
+  const found: RegoValue[] = [];
   const query = program.query(test.query, (bindings) => {
-    found.push(Object.fromEntries([...bindings].map(([name, value]) => [name, toJson(value) as Value])));
+    found.push(Object.fromEntries([...bindings].map(([name, value]) => [name, toJson(value) as RegoValue])));
   });
   query(program.start(run, inputOf(test), test.data ?? {}));
   return found;
 }
 
 /** `input_term` is a term of Rego, so that inputs may hold sets. */
-function inputOf({ input, input_term }: Case): Value | undefined {
+function inputOf({ input, input_term }: Case): RegoValue | undefined {
   if (input_term === undefined) return input;
   const program = new Program([parseModule(`package given\nterm := ${input_term}`, 'input')]);
   const run = { strict: true, nowMs: 0, spend: () => undefined };
@@ -80,12 +80,12 @@ function inputOf({ input, input_term }: Case): Value | undefined {
 }
 
 /** Arrays sorted at every depth where the case says that order does not matter. */
-function sorted(value: unknown, sort: boolean): Value {
+function sorted(value: unknown, sort: boolean): RegoValue {
   if (Array.isArray(value)) {
     const items = value.map((item) => sorted(item, sort));
     return sort ? items.toSorted(compare) : items;
   }
-  if (typeof value !== 'object' || value === null) return value as Value;
+  if (typeof value !== 'object' || value === null) return value as RegoValue;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, sorted(item, sort)]));
 }
 
@@ -113,7 +113,8 @@ function faultOf(test: Case): string | undefined {
   const wantsError = test.want_error_code !== undefined || test.want_error !== undefined;
   try {
     // The rows of a result are a set; arrays in them are ordered unless the case says otherwise.
-    const rows = (result: Value[]) => result.map((row) => sorted(row, test.sort_bindings ?? false)).toSorted(compare);
+    const rows = (result: RegoValue[]) =>
+      result.map((row) => sorted(row, test.sort_bindings ?? false)).toSorted(compare);
     const found = rows(evaluate(test));
     if (wantsError) return `${test.note}: no error`;
     if (compare(found, rows(test.want_result ?? [])) === 0) return undefined;

@@ -1,9 +1,9 @@
 import type { Place } from './rego-error.js';
-import type { Value } from './value.js';
+import type { RegoValue } from './value.js';
 
 /** Output of the parser: names are not resolved yet. */
 export type Term =
-  | { kind: 'scalar'; value: Value; place: Place }
+  | { kind: 'scalar'; value: RegoValue; place: Place }
   | { kind: 'var'; name: string; place: Place }
   | { kind: 'ref'; head: Term; path: Term[]; place: Place }
   | { kind: 'array' | 'set'; items: Term[]; place: Place }

@@ -3,14 +3,14 @@ import { iterate } from './term-closures.js';
 import { type Det, type Evaluation, type Frame, type Goal, calleeName } from './evaluation.js';
 import type { Callee, ResolvedLiteral, ResolvedTerm, ResolvedWith } from './resolved.js';
 import { inputCount, type Bound, equation, ordered } from './safety.js';
-import { isArray, isObject, RegoSet, type Value } from './value.js';
+import { isArray, isObject, RegoSet, type RegoValue } from './value.js';
 
-type Next = (bound: Bound) => Goal;
+type NextLiteral = (bound: Bound) => Goal;
 const DONE: Goal = () => true;
 
 /** Compiles conditions to closures. Each one runs the following ones for every solution that it finds. */
 export class BodyCompiler extends TermCompiler {
-  conditions(body: readonly ResolvedLiteral[], bound: Bound, next: Next): Goal {
+  conditions(body: readonly ResolvedLiteral[], bound: Bound, next: NextLiteral): Goal {
     const plan = ordered(body, bound);
     const work = (position: number, known: Bound): Goal => {
       const entry = plan.literals[position];
@@ -20,7 +20,7 @@ export class BodyCompiler extends TermCompiler {
   }
 
   /** A condition with its `with` modifiers. The following conditions run with the original documents. */
-  private modified(literal: ResolvedLiteral, bound: Bound, next: Next): Goal {
+  private modified(literal: ResolvedLiteral, bound: Bound, next: NextLiteral): Goal {
     if (literal.with.length === 0) return this.condition(literal, bound, next);
     const { slot } = this.context.layout.variable('with');
     const inner = this.condition(literal, bound, (known) => {
@@ -37,7 +37,7 @@ export class BodyCompiler extends TermCompiler {
         let changed: Evaluation | undefined = e;
         for (const change of changes) changed = changed && change(changed, e, f);
         if (!changed) return false;
-        f[slot] = e as unknown as Value;
+        f[slot] = e as unknown as RegoValue;
         return inner(changed, f);
       };
     });
@@ -62,7 +62,7 @@ export class BodyCompiler extends TermCompiler {
     };
   }
 
-  private condition(literal: ResolvedLiteral, bound: Bound, next: Next): Goal {
+  private condition(literal: ResolvedLiteral, bound: Bound, next: NextLiteral): Goal {
     switch (literal.kind) {
       case 'never':
         return () => false;
@@ -87,7 +87,7 @@ export class BodyCompiler extends TermCompiler {
   }
 
   /** A term that must be neither undefined nor false. A call with one extra argument matches it with the result. */
-  private truth(literal: ResolvedLiteral & { kind: 'term' }, bound: Bound, next: Next): Goal {
+  private truth(literal: ResolvedLiteral & { kind: 'term' }, bound: Bound, next: NextLiteral): Goal {
     const { term } = literal;
     if (term.kind === 'call' && term.args.length === inputCount(term.callee) + 1) {
       const output = term.args.at(-1)!;
@@ -103,7 +103,7 @@ export class BodyCompiler extends TermCompiler {
     });
   }
 
-  private someIn(literal: ResolvedLiteral & { kind: 'some_in' }, bound: Bound, next: Next): Goal {
+  private someIn(literal: ResolvedLiteral & { kind: 'some_in' }, bound: Bound, next: NextLiteral): Goal {
     const key = this.context.layout.variable('key').slot;
     const value = this.context.layout.variable('value').slot;
     return this.lower(literal.domain, bound, (domain, known) => {
@@ -117,7 +117,7 @@ export class BodyCompiler extends TermCompiler {
     });
   }
 
-  private every(literal: ResolvedLiteral & { kind: 'every' }, bound: Bound, next: Next): Goal {
+  private every(literal: ResolvedLiteral & { kind: 'every' }, bound: Bound, next: NextLiteral): Goal {
     const key = literal.key?.slot ?? this.context.layout.variable('key').slot;
     const value = literal.value.slot;
     return this.lower(literal.domain, bound, (domain, known) => {
@@ -140,6 +140,6 @@ function computedTerms(modifier: ResolvedWith): ResolvedTerm[] {
   return value.kind === 'builtin' || value.kind === 'function' ? [] : [value];
 }
 
-function isCollection(value: Value): boolean {
+function isCollection(value: RegoValue): boolean {
   return isArray(value) || isObject(value) || value instanceof RegoSet;
 }

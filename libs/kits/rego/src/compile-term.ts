@@ -13,10 +13,10 @@ import {
   iterate,
   lookupIn,
   buildObject,
-  type Step,
+  type ClosureStep,
   store,
 } from './term-closures.js';
-import { equal, isArray, isObject, objectKeys, lookup, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, isArray, isObject, objectKeys, lookup, RegoObject, RegoSet, type RegoValue } from './value.js';
 
 /** Inputs of the compiler of one rule. */
 interface CompileContext {
@@ -179,7 +179,7 @@ export abstract class TermCompiler {
   }
 
   /** Continues with every combination of the values of several terms. */
-  each(terms: readonly ResolvedTerm[], bound: Bound, found: (values: Value[], frame: Frame) => void): Goal {
+  each(terms: readonly ResolvedTerm[], bound: Bound, found: (values: RegoValue[], frame: Frame) => void): Goal {
     return this.parts(terms, bound, (parts, known) => {
       const dets = parts.map((part) => this.det(part, known));
       return (e, f) => {
@@ -195,7 +195,7 @@ export abstract class TermCompiler {
     const element =
       (index: number): Det =>
       (_, f) =>
-        (f[slot] as readonly Value[])[index];
+        (f[slot] as readonly RegoValue[])[index];
     const then = this.matchAll(items, bound, element, next);
     return (e, f) => {
       const found = value(e, f);
@@ -280,7 +280,10 @@ export abstract class TermCompiler {
   }
 
   /** The longest part of a reference that is known at compile time, and the steps after it. */
-  private base(term: ResolvedTerm & { kind: 'ref' }, bound: Bound): { det: Det; rest: ResolvedTerm[]; step: Step } {
+  private base(
+    term: ResolvedTerm & { kind: 'ref' },
+    bound: Bound,
+  ): { det: Det; rest: ResolvedTerm[]; step: ClosureStep } {
     const { known } = this.context;
     if (term.head.kind !== 'root' || term.head.name !== 'data') {
       if (known && term.head.kind === 'root') checkInput(known, term);

@@ -1,23 +1,23 @@
 import { RegoError } from './rego-error.js';
-import { equal, toKey, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, toKey, RegoObject, RegoSet, type RegoValue } from './value.js';
 
-type Entry = { key: Value } & (
-  | { kind: 'value'; value: Value }
+type ExtentEntry = { key: RegoValue } & (
+  | { kind: 'value'; value: RegoValue }
   | { kind: 'members'; members: RegoSet }
   | { kind: 'below'; below: Extent }
 );
 
 /** An object that many rules build together, path by path. */
 export class Extent {
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, ExtentEntry>();
 
   /** The part below a path. @throws RegoError conflict when a value is there */
-  at(path: readonly Value[]): Extent {
+  at(path: readonly RegoValue[]): Extent {
     return path.reduce<Extent>((extent, key) => extent.child(key), this);
   }
 
   /** Sets a value. @throws RegoError conflict when another one is there, or something below it */
-  put(path: readonly Value[], value: Value): void {
+  put(path: readonly RegoValue[], value: RegoValue): void {
     const parent = this.at(path.slice(0, -1));
     const key = path.at(-1)!;
     const found = parent.entries.get(toKey(key));
@@ -26,7 +26,7 @@ export class Extent {
   }
 
   /** Adds to the set at a path. */
-  addMember(path: readonly Value[], member: Value): void {
+  addMember(path: readonly RegoValue[], member: RegoValue): void {
     const parent = this.at(path.slice(0, -1));
     const key = path.at(-1)!;
     const found = parent.entries.get(toKey(key));
@@ -44,7 +44,7 @@ export class Extent {
     return object;
   }
 
-  private child(key: Value): Extent {
+  private child(key: RegoValue): Extent {
     const found = this.entries.get(toKey(key));
     if (found?.kind === 'below') return found.below;
     if (found) throw conflict();

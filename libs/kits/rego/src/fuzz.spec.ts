@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
 import { RegoError } from './rego-error.js';
-import { compare, equal, toKey, RegoObject, RegoSet, type Value } from './value.js';
+import { compare, equal, toKey, RegoObject, RegoSet, type RegoValue } from './value.js';
 
 const SEEDS = [
   readFileSync(new URL('../../../../deploy/policies/tools.rego', import.meta.url), 'utf8'),
@@ -110,10 +110,10 @@ describe('values', () => {
     fc.string({ maxLength: 2 }),
     fc.constantFrom('\ud83d\ude00', '\uffee', '__proto__'),
   );
-  const value = fc.letrec<{ any: Value }>((tie) => ({
+  const value = fc.letrec<{ any: RegoValue }>((tie) => ({
     any: fc.oneof(
       { depthSize: 'small', withCrossShrink: true },
-      scalar as fc.Arbitrary<Value>,
+      scalar as fc.Arbitrary<RegoValue>,
       fc.array(tie('any'), { maxLength: 3 }),
       fc.array(tie('any'), { maxLength: 3 }).map((items) => new RegoSet(items)),
       fc.array(fc.tuple(tie('any'), tie('any')), { maxLength: 3 }).map((fields) => {

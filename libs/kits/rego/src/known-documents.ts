@@ -1,14 +1,14 @@
 import { at } from './evaluation.js';
 import { type Place, RegoError } from './rego-error.js';
 import type { ResolvedTerm } from './resolved.js';
-import type { Value } from './value.js';
+import type { RegoValue } from './value.js';
 
 /**
  * Shape of the documents that a policy is evaluated on. A reference to a field that never exists is always undefined, so a rule with such
  * a typo would never deny. With known documents it is a compile error instead.
  */
 export interface KnownDocuments {
-  data: Value;
+  data: RegoValue;
   /** Fields of `input`, each with the fields below it, or undefined when those are not known. */
   input: ReadonlyMap<string, ReadonlySet<string> | undefined>;
 }

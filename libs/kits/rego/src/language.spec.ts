@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
-import { toJson, type Value } from './value.js';
+import { toJson, type RegoValue } from './value.js';
 
 const RUN = { strict: true, nowMs: 1_700_000_000_000, spend: () => undefined };
 
@@ -10,7 +10,7 @@ function load(...texts: string[]): Program {
 }
 
 /** `data.p` of a module, as JSON. */
-function p(body: string, input: Value = {}): unknown {
+function p(body: string, input: RegoValue = {}): unknown {
   const program = load(`package t\n${body}`);
   const value = program.start(RUN, input, {}).evaluate(program.find(['t', 'p'])!);
   return value === undefined ? undefined : toJson(value);

@@ -1,7 +1,7 @@
 import type { Literal, Term } from './ast.js';
 import { type Place, RegoError } from './rego-error.js';
 import { TokenReader } from './token-reader.js';
-import type { Value } from './value.js';
+import type { RegoValue } from './value.js';
 
 /** Infix operators by precedence, lowest first. `in` has an even lower one and is parsed by `term`. */
 const LEVELS: readonly Record<string, string>[] = [
@@ -193,7 +193,7 @@ export abstract class TermParser extends TokenReader {
   }
 }
 
-export function scalar(value: Value, place: Place): Term {
+export function scalar(value: RegoValue, place: Place): Term {
   return { kind: 'scalar', value, place };
 }
 
@@ -227,6 +227,6 @@ export function parseNumber(text: string): number | bigint | undefined {
   return digits !== undefined && Number(exponent) <= 400 ? BigInt(digits) * 10n ** BigInt(exponent!) : undefined;
 }
 
-function negate(value: number | bigint): Value {
+function negate(value: number | bigint): RegoValue {
   return typeof value === 'bigint' ? -value : 0 - value;
 }

@@ -6,12 +6,12 @@ import { Extent } from './extent.js';
 import { parseQuery } from './parse.js';
 import type { KnownDocuments } from './known-documents.js';
 import { RegoError, type Place } from './rego-error.js';
-import { Resolver } from './resolve.js';
+import { RuleResolver } from './resolve.js';
 import type { ResolvedTerm } from './resolved.js';
 import { checkRecursion, Node, type PlacedRule, RuleTree } from './rule-tree.js';
 import type { Bound } from './safety.js';
 import { directNames, FrameLayout, patternNames, Scope } from './scope.js';
-import { equal, RegoSet, type Value } from './value.js';
+import { equal, RegoSet, type RegoValue } from './value.js';
 
 /** A compiled rule. The first of its branches that has a solution determines the value. */
 interface CompiledRule {
@@ -29,7 +29,7 @@ interface CompiledNode {
 }
 
 /** How a branch returns its results. */
-type Collect = (compiler: BodyCompiler, scope: Scope, resolver: Resolver) => (bound: Bound) => Goal;
+type Collect = (compiler: BodyCompiler, scope: Scope, resolver: RuleResolver) => (bound: Bound) => Goal;
 
 /** Checked and compiled modules. A program has no state, so it can run any number of evaluations. */
 export class Program {
@@ -77,7 +77,7 @@ export class Program {
   }
 
   /** The value of a node that rules define. */
-  evaluate(node: Node, evaluation: Evaluation): Value | undefined {
+  evaluate(node: Node, evaluation: Evaluation): RegoValue | undefined {
     evaluation.run.spend(1);
     const { rules, fallback, dynamic } = this.compiled[node.id]!;
     if (dynamic.length > 0) {
@@ -120,7 +120,7 @@ export class Program {
   }
 
   /** The result of a function. */
-  call(node: Node, evaluation: Evaluation, args: readonly Value[]): Value | undefined {
+  call(node: Node, evaluation: Evaluation, args: readonly RegoValue[]): RegoValue | undefined {
     const { rules, fallback } = this.compiled[node.id]!;
     return this.single(
       rules,
@@ -132,11 +132,11 @@ export class Program {
   }
 
   /** Runs a query over the modules and calls `found` with the named variables of each solution. */
-  query(text: string, found: (bindings: Map<string, Value>) => void): (evaluation: Evaluation) => void {
+  query(text: string, found: (bindings: Map<string, RegoValue>) => void): (evaluation: Evaluation) => void {
     const layout = new FrameLayout();
     const body = parseQuery(text);
     const names = [...directNames(body)].filter((name) => name !== 'data' && name !== 'input' && name !== '_');
-    const resolver = new Resolver({
+    const resolver = new RuleResolver({
       tree: this.tree,
       package: ['\0query'],
       imports: [],
@@ -155,7 +155,7 @@ export class Program {
   }
 
   /** Starts an evaluation. */
-  start(run: Run, input: Value | undefined, data: Value): Evaluation {
+  start(run: Run, input: RegoValue | undefined, data: RegoValue): Evaluation {
     return new Evaluation(this, run, input, data);
   }
 
@@ -163,10 +163,10 @@ export class Program {
     rules: readonly CompiledRule[],
     fallback: Det | undefined,
     evaluation: Evaluation,
-    args: readonly Value[],
+    args: readonly RegoValue[],
     conflict: string,
-  ): Value | undefined {
-    let result: Value | undefined;
+  ): RegoValue | undefined {
+    let result: RegoValue | undefined;
     for (const rule of rules) {
       const value = solve(rule, evaluation, undefined, args);
       if (value === undefined) continue;
@@ -178,7 +178,8 @@ export class Program {
 
   /** The document at and below a node with dynamic rules. */
   private fill(node: Node, evaluation: Evaluation, extent: Extent, prefix: readonly string[]): void {
-    for (const rule of this.compiled[node.id]!.dynamic) solve(rule, evaluation, extent.at(prefix) as unknown as Value);
+    for (const rule of this.compiled[node.id]!.dynamic)
+      solve(rule, evaluation, extent.at(prefix) as unknown as RegoValue);
     for (const [name, child] of node.children) {
       const path = [...prefix, name];
       if (child.isFunction) continue;
@@ -221,7 +222,7 @@ export class Program {
   }
 
   /** Arguments are patterns. Their variables belong to the function, even if rules have the same names. */
-  private parameters(args: readonly Term[], resolver: Resolver, scope: Scope): ResolvedTerm[] {
+  private parameters(args: readonly Term[], resolver: RuleResolver, scope: Scope): ResolvedTerm[] {
     const names = new Set(args.flatMap(patternNames));
     for (const name of names) if (name !== '_') scope.declare(name, args[0]!.place);
     return args.map((arg) => resolver.term(arg, scope));
@@ -298,8 +299,8 @@ export class Program {
     return new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used), known: this.known });
   }
 
-  private resolverFor({ package: path, imports }: Module, layout: FrameLayout): Resolver {
-    return new Resolver({ tree: this.tree, package: path, imports, layout, builtins: this.builtins });
+  private resolverFor({ package: path, imports }: Module, layout: FrameLayout): RuleResolver {
+    return new RuleResolver({ tree: this.tree, package: path, imports, layout, builtins: this.builtins });
   }
 
   private note(by: Node, used: Node): void {
@@ -328,9 +329,9 @@ function isGround(term: Term): boolean {
 function solve(
   rule: CompiledRule,
   evaluation: Evaluation,
-  into: Value | undefined,
-  args: readonly Value[] = [],
-): Value | undefined {
+  into: RegoValue | undefined,
+  args: readonly RegoValue[] = [],
+): RegoValue | undefined {
   const frame = rule.layout.frame();
   frame[0] = into;
   for (let i = 0; i < rule.args.length; i++) frame[rule.args[i]!] = args[i]!;

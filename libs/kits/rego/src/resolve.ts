@@ -15,7 +15,7 @@ interface Names {
 }
 
 /** Resolves every name to a variable, a rule, an import, `input` or `data`. @throws RegoError compile_error, unsupported */
-export class Resolver {
+export class RuleResolver {
   constructor(private readonly names: Names) {}
 
   body(body: readonly Literal[], scope: Scope): ResolvedLiteral[] {

@@ -1,7 +1,7 @@
 import type { Builtin } from './builtins/operands.js';
 import type { Place } from './rego-error.js';
 import type { Node } from './rule-tree.js';
-import type { Value } from './value.js';
+import type { RegoValue } from './value.js';
 
 /** A variable: one slot of the frame of its rule. */
 export interface Variable {
@@ -14,7 +14,7 @@ export type Callee = { kind: 'builtin'; name: string; builtin: Builtin } | { kin
 
 /** A term with resolved names. */
 export type ResolvedTerm =
-  | { kind: 'scalar'; value: Value; place: Place }
+  | { kind: 'scalar'; value: RegoValue; place: Place }
   | { kind: 'local'; variable: Variable; place: Place }
   | { kind: 'root'; name: 'input' | 'data'; place: Place }
   | { kind: 'ref'; head: ResolvedTerm; path: ResolvedTerm[]; place: Place }

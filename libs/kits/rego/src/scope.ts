@@ -1,7 +1,7 @@
 import type { Literal, Term } from './ast.js';
 import { type Place, RegoError } from './rego-error.js';
 import type { Variable } from './resolved.js';
-import type { Value } from './value.js';
+import type { RegoValue } from './value.js';
 
 /** Assigns the slots of a rule's frame. Slot 0 holds the result that the rule collects. */
 export class FrameLayout {
@@ -13,7 +13,7 @@ export class FrameLayout {
   }
 
   /** A new frame with all its slots, because copying an array is faster than growing one. */
-  frame(): (Value | undefined)[] {
+  frame(): (RegoValue | undefined)[] {
     if (this.empty?.length !== this.size) this.empty = Array.from({ length: this.size }, () => undefined);
     return this.empty.slice();
   }

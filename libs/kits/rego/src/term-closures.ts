@@ -1,7 +1,7 @@
 import { call, type Det, type Evaluation, type Frame, type Goal } from './evaluation.js';
 import { RegoError } from './rego-error.js';
 import type { Callee } from './resolved.js';
-import { equal, getField, isArray, objectKeys, RegoObject, RegoSet, type Value } from './value.js';
+import { equal, getField, isArray, objectKeys, RegoObject, RegoSet, type RegoValue } from './value.js';
 
 /** `==` and `!=` begin most rules; they go without the list of arguments unless something may replace them. */
 export function comparison(left: Det, right: Det, wanted: boolean, callee: Callee): Det {
@@ -14,14 +14,14 @@ export function comparison(left: Det, right: Det, wanted: boolean, callee: Calle
 }
 
 /** Members of a comprehension. */
-export type Collector = Value[] | RegoSet | RegoObject;
+export type Collector = RegoValue[] | RegoSet | RegoObject;
 
 /** Adds one solution. @throws RegoError conflict for an object with another value at the key */
-export function collect(collector: Collector, values: readonly Value[]): void {
+export function collect(collector: Collector, values: readonly RegoValue[]): void {
   if (Array.isArray(collector)) collector.push(values[0]!);
   else if (collector instanceof RegoSet) collector.add(values[0]!);
   else {
-    const [key, value] = values as [Value, Value];
+    const [key, value] = values as [RegoValue, RegoValue];
     const before = collector.get(key);
     if (before !== undefined && !equal(before, value)) throw new RegoError('conflict', 'object keys must be unique');
     collector.set(key, value);
@@ -29,8 +29,8 @@ export function collect(collector: Collector, values: readonly Value[]): void {
 }
 
 /** All values, or undefined when one is. */
-export function all(dets: readonly Det[], e: Evaluation, f: Frame): Value[] | undefined {
-  const values: Value[] = [];
+export function all(dets: readonly Det[], e: Evaluation, f: Frame): RegoValue[] | undefined {
+  const values: RegoValue[] = [];
   for (const det of dets) {
     const value = det(e, f);
     if (value === undefined) return undefined;
@@ -54,10 +54,10 @@ export function buildObject(fields: readonly [Det, Det][]): Det {
 }
 
 /** One step into a value. */
-export type Step = (value: Value, key: Value) => Value | undefined;
+export type ClosureStep = (value: RegoValue, key: RegoValue) => RegoValue | undefined;
 
 /** A step with a known key. */
-export function lookupIn(from: Det, step: Det, take: Step): Det {
+export function lookupIn(from: Det, step: Det, take: ClosureStep): Det {
   return (e, f) => {
     const whole = from(e, f);
     const key = whole === undefined ? undefined : step(e, f);
@@ -76,7 +76,7 @@ export function store(slot: number, det: Det, then: Goal): Goal {
 }
 
 /** Leaves each key and value in its slots and goes on; true when that stopped the search. Only collections have any. */
-export function iterate(e: Evaluation, whole: Value, f: Frame, key: number, value: number, then: Goal): boolean {
+export function iterate(e: Evaluation, whole: RegoValue, f: Frame, key: number, value: number, then: Goal): boolean {
   if (typeof whole !== 'object' || whole === null) return false;
   const { run } = e;
   if (isArray(whole)) {

@@ -2,40 +2,49 @@
  * Values of Rego. JSON values are used as they are: an input of megabytes is not copied to be asked one question. Objects that
  * a policy builds may have keys of any type and are `RegoObject`s; both kinds compare equal when they hold the same.
  */
-export type Value = null | boolean | number | bigint | string | readonly Value[] | RegoSet | RegoObject | PlainObject;
+export type RegoValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | readonly RegoValue[]
+  | RegoSet
+  | RegoObject
+  | PlainObject;
 
 /** An object as JSON.parse makes it. A field that is `undefined` counts as absent. */
 export interface PlainObject {
-  readonly [key: string]: Value | undefined;
+  readonly [key: string]: RegoValue | undefined;
 }
 
 /** True for both kinds of objects. */
-export function isObject(value: Value): value is RegoObject | PlainObject {
+export function isObject(value: RegoValue): value is RegoObject | PlainObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof RegoSet);
 }
 
 /** True for arrays; narrows better than `Array.isArray` does on a readonly type. */
-export function isArray(value: Value): value is readonly Value[] {
+export function isArray(value: RegoValue): value is readonly RegoValue[] {
   return Array.isArray(value);
 }
 
 /** A set of distinct values; walks in Rego's order of values. */
 export class RegoSet {
-  private readonly members = new Map<string, Value>();
-  private ordered?: Value[];
+  private readonly members = new Map<string, RegoValue>();
+  private ordered?: RegoValue[];
 
-  constructor(values: Iterable<Value> = []) {
+  constructor(values: Iterable<RegoValue> = []) {
     for (const value of values) this.add(value);
   }
 
-  add(value: Value): void {
+  add(value: RegoValue): void {
     const key = toKey(value);
     if (this.members.has(key)) return;
     this.members.set(key, value);
     this.ordered = undefined;
   }
 
-  has(value: Value): boolean {
+  has(value: RegoValue): boolean {
     return this.members.has(toKey(value));
   }
 
@@ -44,23 +53,23 @@ export class RegoSet {
   }
 
   /** Members in order; not to be changed. */
-  values(): readonly Value[] {
+  values(): readonly RegoValue[] {
     return (this.ordered ??= [...this.members.values()].toSorted(compare));
   }
 }
 
 /** An object with keys of any type; walks in the order of its keys. */
 export class RegoObject {
-  private readonly fields = new Map<string, [Value, Value]>();
-  private ordered?: Value[];
+  private readonly fields = new Map<string, [RegoValue, RegoValue]>();
+  private ordered?: RegoValue[];
 
-  set(key: Value, value: Value): void {
+  set(key: RegoValue, value: RegoValue): void {
     const name = toKey(key);
     if (!this.fields.has(name)) this.ordered = undefined;
     this.fields.set(name, [key, value]);
   }
 
-  get(key: Value): Value | undefined {
+  get(key: RegoValue): RegoValue | undefined {
     return this.fields.get(toKey(key))?.[1];
   }
 
@@ -68,19 +77,19 @@ export class RegoObject {
     return this.fields.size;
   }
 
-  keys(): readonly Value[] {
+  keys(): readonly RegoValue[] {
     return (this.ordered ??= [...this.fields.values()].map(([key]) => key).toSorted(compare));
   }
 }
 
 /** The field of an object, of either kind. */
-export function getField(object: RegoObject | PlainObject, key: Value): Value | undefined {
+export function getField(object: RegoObject | PlainObject, key: RegoValue): RegoValue | undefined {
   if (object instanceof RegoObject) return object.get(key);
   return typeof key === 'string' && Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 /** The keys of an object, in order. */
-export function objectKeys(object: RegoObject | PlainObject): readonly Value[] {
+export function objectKeys(object: RegoObject | PlainObject): readonly RegoValue[] {
   if (object instanceof RegoObject) return object.keys();
   return Object.keys(object)
     .filter((key) => object[key] !== undefined)
@@ -88,7 +97,7 @@ export function objectKeys(object: RegoObject | PlainObject): readonly Value[] {
 }
 
 /** One step into a document: element, field or member; undefined when there is none. */
-export function lookup(value: Value, key: Value): Value | undefined {
+export function lookup(value: RegoValue, key: RegoValue): RegoValue | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (isArray(value)) return typeof key === 'number' && key >= 0 ? value[key] : undefined;
   if (value instanceof RegoSet) return value.has(key) ? key : undefined;
@@ -96,9 +105,9 @@ export function lookup(value: Value, key: Value): Value | undefined {
 }
 
 /** Rego's type names. */
-export type TypeName = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object' | 'set';
+export type RegoTypeName = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object' | 'set';
 
-export function typeName(value: Value): TypeName {
+export function typeName(value: RegoValue): RegoTypeName {
   switch (typeof value) {
     case 'boolean':
     case 'string':
@@ -113,10 +122,10 @@ export function typeName(value: Value): TypeName {
   }
 }
 
-const RANK: Record<TypeName, number> = { null: 0, boolean: 1, number: 2, string: 3, array: 4, object: 5, set: 6 };
+const RANK: Record<RegoTypeName, number> = { null: 0, boolean: 1, number: 2, string: 3, array: 4, object: 5, set: 6 };
 
 /** Rego's total order: null, booleans, numbers, strings, arrays, objects, sets. */
-export function compare(a: Value, b: Value): number {
+export function compare(a: RegoValue, b: RegoValue): number {
   if (a === b) return 0;
   const type = typeName(a);
   const byType = RANK[type] - RANK[typeName(b)];
@@ -125,7 +134,7 @@ export function compare(a: Value, b: Value): number {
     case 'string':
       return compareText(a as string, b as string);
     case 'array':
-      return compareLists(a as readonly Value[], b as readonly Value[]);
+      return compareLists(a as readonly RegoValue[], b as readonly RegoValue[]);
     case 'set':
       return compareLists((a as RegoSet).values(), (b as RegoSet).values());
     case 'object':
@@ -135,13 +144,13 @@ export function compare(a: Value, b: Value): number {
   }
 }
 
-export function equal(a: Value, b: Value): boolean {
+export function equal(a: RegoValue, b: RegoValue): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' && typeof a !== 'bigint') return false;
   return compare(a, b) === 0;
 }
 
-function compareLists(a: readonly Value[], b: readonly Value[]): number {
+function compareLists(a: readonly RegoValue[], b: readonly RegoValue[]): number {
   const shared = Math.min(a.length, b.length);
   for (let i = 0; i < shared; i++) {
     const order = compare(a[i]!, b[i]!);
@@ -174,7 +183,7 @@ export function compareText(a: string, b: string): number {
 }
 
 /** A text that is the same for equal values and different for others. */
-export function toKey(value: Value): string {
+export function toKey(value: RegoValue): string {
   switch (typeof value) {
     case 'string':
       return `"${value}`;
@@ -188,7 +197,7 @@ export function toKey(value: Value): string {
   }
 }
 
-function nestedKey(value: Value): string {
+function nestedKey(value: RegoValue): string {
   if (value === null) return 'n';
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value !== 'object') return toKey(value);
@@ -200,7 +209,7 @@ function nestedKey(value: Value): string {
 }
 
 /** As JSON: sets become sorted arrays, keys that are not strings become their JSON text. */
-export function toJson(value: Value): unknown {
+export function toJson(value: RegoValue): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (isArray(value)) return value.map(toJson);
   if (value instanceof RegoSet) return value.values().map(toJson);

@@ -60,7 +60,7 @@ interface ProcessOptions {
   onStderr?: (text: string) => void;
 }
 
-interface InFlight {
+interface RunInFlight {
   request: RunRequest;
   listener: RunListener;
   cancelTimer: CancelTimer;
@@ -81,7 +81,7 @@ export class SandboxProcess {
   /** Resolves when the child has exited, for any reason. */
   readonly ended: Promise<void>;
   private readonly child: ChildProcess;
-  private readonly inFlight = new Map<string, InFlight>();
+  private readonly inFlight = new Map<string, RunInFlight>();
   private readonly ready: Promise<void>;
   private hasEnded = false;
   private pythonVersion = '';

@@ -110,7 +110,7 @@ function contains(node: Json, gone: ReadonlySet<Json>): boolean {
 }
 
 /** A node on the path of the search. */
-interface Frame {
+interface SchemaFrame {
   node: string;
   targets: string[];
   next: number;
@@ -136,7 +136,7 @@ export function strongComponents(
   const low = new Map<string, number>();
   const component: string[] = [];
   const onComponent = new Set<string>();
-  const stack: Frame[] = [];
+  const stack: SchemaFrame[] = [];
 
   const enter = (node: string): void => {
     seen.add(node);
@@ -149,7 +149,7 @@ export function strongComponents(
   const lower = (node: string, value: number | undefined): void => {
     if (value !== undefined && value < (low.get(node) ?? 0)) low.set(node, value);
   };
-  const leave = (frame: Frame): void => {
+  const leave = (frame: SchemaFrame): void => {
     stack.pop();
     const parent = stack.at(-1);
     if (parent) lower(parent.node, low.get(frame.node));

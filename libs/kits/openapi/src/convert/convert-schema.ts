@@ -36,16 +36,16 @@ export interface Definition {
 }
 
 /** Position of a schema within the definition that is being converted. */
-interface Place {
+interface SchemaLocation {
   /** Kind of in-place reference here; undefined below properties and items. */
   edge?: InPlaceEdge['kind'];
   /** Names of read-only properties of the enclosing `allOf`. */
   hidden?: ReadonlySet<string>;
 }
 
-const ROOT: Place = { edge: 'and' };
-const BRANCH: Place = { edge: 'or' };
-const BELOW: Place = {};
+const ROOT: SchemaLocation = { edge: 'and' };
+const BRANCH: SchemaLocation = { edge: 'or' };
+const BELOW: SchemaLocation = {};
 /** Maximum number of `allOf` members, nested ones included, searched for read-only properties. */
 const MAX_BASES = 200;
 
@@ -122,14 +122,19 @@ export class SchemaConverter {
   }
 
   /** Converts a member of the current position. */
-  private below(token: string | number, schema: Json | undefined, found: Definition, place: Place): JsonSchema {
+  private below(
+    token: string | number,
+    schema: Json | undefined,
+    found: Definition,
+    place: SchemaLocation,
+  ): JsonSchema {
     this.trail.push(token);
     const converted = this.schema(schema, found, place);
     this.trail.pop();
     return converted;
   }
 
-  private schema(schema: Json | undefined, found: Definition, place: Place): JsonSchema {
+  private schema(schema: Json | undefined, found: Definition, place: SchemaLocation): JsonSchema {
     if (typeof schema === 'boolean') return schema;
     if (!isJsonObject(schema)) {
       if (schema !== undefined && schema !== null) this.warn('not a schema: any value is accepted here');
@@ -140,7 +145,7 @@ export class SchemaConverter {
     return this.keywords(schema, found, place);
   }
 
-  private reference(schema: JsonObject, ref: string, found: Definition, place: Place): JsonSchema {
+  private reference(schema: JsonObject, ref: string, found: Definition, place: SchemaLocation): JsonSchema {
     const located = ref.startsWith('#') ? (this.refs.locate(ref) ?? this.locateNearby(ref)) : undefined;
     const out: JsonObject = {};
     if (located) {
@@ -178,10 +183,10 @@ export class SchemaConverter {
     return undefined;
   }
 
-  private keywords(schema: JsonObject, found: Definition, place: Place): JsonSchema {
+  private keywords(schema: JsonObject, found: Definition, place: SchemaLocation): JsonSchema {
     const out: JsonObject = {};
     const hidden = this.hiddenNames(schema, place);
-    const here: Place = hidden === place.hidden ? place : { ...place, hidden };
+    const here: SchemaLocation = hidden === place.hidden ? place : { ...place, hidden };
     for (const keyword in schema) {
       const value = schema[keyword] as Json;
       this.trail.push(keyword);
@@ -224,7 +229,7 @@ export class SchemaConverter {
     else out.allOf = [...(Array.isArray(out.allOf) ? out.allOf : []), branches];
   }
 
-  private keyword(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
+  private keyword(keyword: string, value: Json, found: Definition, place: SchemaLocation): Json | undefined {
     switch (HOLDERS.get(keyword)) {
       case 'properties':
         return this.propertyMap(keyword, value, found, place);
@@ -255,7 +260,7 @@ export class SchemaConverter {
     return pattern !== null && this.acceptsPattern(pattern) ? pattern : null;
   }
 
-  private single(value: Json, found: Definition, place: Place): Json | undefined {
+  private single(value: Json, found: Definition, place: SchemaLocation): Json | undefined {
     return typeof value === 'boolean' || isJsonObject(value) ? this.schema(value, found, place) : undefined;
   }
 
@@ -264,10 +269,13 @@ export class SchemaConverter {
     return value.length === 0 ? undefined : value.map((item, index) => this.below(index, item, found, BELOW));
   }
 
-  private list(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
+  private list(keyword: string, value: Json, found: Definition, place: SchemaLocation): Json | undefined {
     if (!Array.isArray(value)) return undefined;
     const isAll = keyword === 'allOf';
-    const inner: Place = { edge: place.edge && (isAll ? place.edge : 'or'), hidden: isAll ? place.hidden : undefined };
+    const inner: SchemaLocation = {
+      edge: place.edge && (isAll ? place.edge : 'or'),
+      hidden: isAll ? place.hidden : undefined,
+    };
     const members: Json[] = [];
     for (const [index, member] of value.entries()) {
       if (typeof member === 'boolean' || isJsonObject(member)) members.push(this.below(index, member, found, inner));
@@ -275,14 +283,14 @@ export class SchemaConverter {
     return members.length > 0 ? members : undefined;
   }
 
-  private schemaMap(value: Json, found: Definition, place: Place): Json | undefined {
+  private schemaMap(value: Json, found: Definition, place: SchemaLocation): Json | undefined {
     if (!isJsonObject(value)) return undefined;
     const out: JsonObject = {};
     for (const name of Object.keys(value)) setOwn(out, name, this.below(name, value[name], found, place));
     return out;
   }
 
-  private propertyMap(keyword: string, value: Json, found: Definition, place: Place): Json | undefined {
+  private propertyMap(keyword: string, value: Json, found: Definition, place: SchemaLocation): Json | undefined {
     if (!isJsonObject(value)) return undefined;
     const out: JsonObject = {};
     const isPlain = keyword === 'properties';
@@ -296,7 +304,7 @@ export class SchemaConverter {
   }
 
   /** Names of properties omitted in this direction, also of other members of an `allOf`. */
-  private hiddenNames(schema: JsonObject, place: Place): ReadonlySet<string> | undefined {
+  private hiddenNames(schema: JsonObject, place: SchemaLocation): ReadonlySet<string> | undefined {
     if (!schema.properties && !schema.allOf) return place.hidden;
     const names = new Set(place.hidden);
     this.collectHidden(schema, names, new Set());

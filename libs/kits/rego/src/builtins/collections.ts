@@ -9,7 +9,7 @@ import {
   RegoObject,
   RegoSet,
   equal,
-  type Value,
+  type RegoValue,
 } from '../value.js';
 import { arrayAt, type Builtin, integerAt, listAt, objectAt, setAt, typeFault } from './operands.js';
 
@@ -58,14 +58,14 @@ const slice: Builtin = {
   },
 };
 
-function filtered(object: AnyObject, keep: (key: Value) => boolean): RegoObject {
+function filtered(object: AnyObject, keep: (key: RegoValue) => boolean): RegoObject {
   const result = new RegoObject();
   for (const key of objectKeys(object)) if (keep(key)) result.set(key, getField(object, key)!);
   return result;
 }
 
 /** Keys given as array, set, or the keys of an object. */
-function keysAt(args: readonly Value[], index: number): RegoSet {
+function keysAt(args: readonly RegoValue[], index: number): RegoSet {
   const value = args[index]!;
   if (isObject(value)) return new RegoSet(objectKeys(value));
   if (isArray(value) || value instanceof RegoSet) return new RegoSet(listAt(args, index));
@@ -73,7 +73,7 @@ function keysAt(args: readonly Value[], index: number): RegoSet {
 }
 
 /** The right side wins, except that two objects are merged. */
-function merged(a: Value, b: Value): Value {
+function merged(a: RegoValue, b: RegoValue): RegoValue {
   if (!isObject(a) || !isObject(b)) return b;
   const result = filtered(a, () => true);
   for (const key of objectKeys(b)) {
@@ -87,9 +87,9 @@ function merged(a: Value, b: Value): Value {
 const objectGet: Builtin = {
   arity: 3,
   run: (args) => {
-    const [, key, fallback] = args as [Value, Value, Value];
+    const [, key, fallback] = args as [RegoValue, RegoValue, RegoValue];
     const object = objectAt(args, 0);
-    let value: Value | undefined = object;
+    let value: RegoValue | undefined = object;
     for (const step of isArray(key) ? key : [key]) {
       value = value === undefined ? undefined : lookup(value, step);
       if (value === undefined) return fallback;
@@ -99,7 +99,7 @@ const objectGet: Builtin = {
 };
 
 /** True when all of `part` is in `whole`: fields by value (objects within them recursively), members, elements in a row. */
-function isSubset(whole: Value, part: Value): boolean {
+function isSubset(whole: RegoValue, part: RegoValue): boolean {
   if (isObject(whole) && isObject(part)) {
     return objectKeys(part).every((key) => {
       const field = getField(whole, key);
@@ -119,7 +119,7 @@ function isSubset(whole: Value, part: Value): boolean {
   return false;
 }
 
-const isComposite = (value: Value): boolean => typeof value === 'object' && value !== null;
+const isComposite = (value: RegoValue): boolean => typeof value === 'object' && value !== null;
 
 const subset: Builtin = {
   arity: 2,
@@ -162,7 +162,7 @@ export const COLLECTION_BUILTINS: Record<string, Builtin> = {
   'object.union': { arity: 2, run: (args) => merged(objectAt(args, 0), objectAt(args, 1)) },
   'object.union_n': {
     arity: 1,
-    run: (args) => arrayAt(args, 0).reduce<Value>((all, _, i) => merged(all, objectAt(arrayAt(args, 0), i)), {}),
+    run: (args) => arrayAt(args, 0).reduce<RegoValue>((all, _, i) => merged(all, objectAt(arrayAt(args, 0), i)), {}),
   },
   'object.subset': subset,
   union: {

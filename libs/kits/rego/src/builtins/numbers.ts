@@ -1,4 +1,4 @@
-import { compare, equal, RegoSet, type Value } from '../value.js';
+import { compare, equal, RegoSet, type RegoValue } from '../value.js';
 import {
   type Builtin,
   integerAt,
@@ -54,7 +54,7 @@ const fold = (start: Numeric, integers: Integers, floats: Floats): Builtin => ({
 const minus: Builtin = {
   arity: 2,
   run: (args) => {
-    const [a, b] = args as [Value, Value];
+    const [a, b] = args as [RegoValue, RegoValue];
     if (a instanceof RegoSet && b instanceof RegoSet) return new RegoSet(a.values().filter((item) => !b.has(item)));
     if (a instanceof RegoSet) throw typeFault(2, 'set', b);
     return arithmetic(

@@ -1,5 +1,5 @@
 import { RegoError } from '../rego-error.js';
-import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeName, type Value } from '../value.js';
+import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeName, type RegoValue } from '../value.js';
 
 /** What builtins may use of the evaluation besides their operands. */
 export interface BuiltinContext {
@@ -12,11 +12,11 @@ export interface BuiltinContext {
 /** A builtin function. `undefined` means undefined; faults are thrown by `typeFault` and `valueFault`. */
 export interface Builtin {
   arity: number;
-  run(args: readonly Value[], context: BuiltinContext): Value | undefined;
+  run(args: readonly RegoValue[], context: BuiltinContext): RegoValue | undefined;
 }
 
 /** An operand of the wrong type. */
-export function typeFault(position: number, wanted: string, found: Value): RegoError {
+export function typeFault(position: number, wanted: string, found: RegoValue): RegoError {
   return new RegoError('type_error', `operand ${position} must be ${wanted} but got ${typeName(found)}`);
 }
 
@@ -27,14 +27,14 @@ export function valueFault(message: string): RegoError {
 
 export type Numeric = number | bigint;
 
-export function numberAt(args: readonly Value[], index: number): Numeric {
+export function numberAt(args: readonly RegoValue[], index: number): Numeric {
   const value = args[index]!;
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   throw typeFault(index + 1, 'number', value);
 }
 
 /** An integer that fits an index or a length. */
-export function integerAt(args: readonly Value[], index: number): number {
+export function integerAt(args: readonly RegoValue[], index: number): number {
   const value = numberAt(args, index);
   if (typeof value === 'number' && Number.isInteger(value)) return value;
   throw new RegoError(
@@ -43,32 +43,32 @@ export function integerAt(args: readonly Value[], index: number): number {
   );
 }
 
-export function textAt(args: readonly Value[], index: number): string {
+export function textAt(args: readonly RegoValue[], index: number): string {
   const value = args[index]!;
   if (typeof value === 'string') return value;
   throw typeFault(index + 1, 'string', value);
 }
 
-export function arrayAt(args: readonly Value[], index: number): readonly Value[] {
+export function arrayAt(args: readonly RegoValue[], index: number): readonly RegoValue[] {
   const value = args[index]!;
   if (isArray(value)) return value;
   throw typeFault(index + 1, 'array', value);
 }
 
-export function setAt(args: readonly Value[], index: number): RegoSet {
+export function setAt(args: readonly RegoValue[], index: number): RegoSet {
   const value = args[index]!;
   if (value instanceof RegoSet) return value;
   throw typeFault(index + 1, 'set', value);
 }
 
-export function objectAt(args: readonly Value[], index: number): RegoObject | PlainObject {
+export function objectAt(args: readonly RegoValue[], index: number): RegoObject | PlainObject {
   const value = args[index]!;
   if (isObject(value)) return value;
   throw typeFault(index + 1, 'object', value);
 }
 
 /** Elements of an array or set. */
-export function listAt(args: readonly Value[], index: number): readonly Value[] {
+export function listAt(args: readonly RegoValue[], index: number): readonly RegoValue[] {
   const value = args[index]!;
   if (isArray(value)) return value;
   if (value instanceof RegoSet) return value.values();
@@ -76,7 +76,7 @@ export function listAt(args: readonly Value[], index: number): readonly Value[] 
 }
 
 /** Texts of an array or set of strings. */
-export function textsAt(args: readonly Value[], index: number): string[] {
+export function textsAt(args: readonly RegoValue[], index: number): string[] {
   return listAt(args, index).map((item) => {
     if (typeof item === 'string') return item;
     throw new RegoError('type_error', `operand ${index + 1} must be array or set of strings but got ${typeName(item)}`);
@@ -84,7 +84,7 @@ export function textsAt(args: readonly Value[], index: number): string[] {
 }
 
 /** Numbers of an array or set of numbers. */
-export function numbersAt(args: readonly Value[], index: number): Numeric[] {
+export function numbersAt(args: readonly RegoValue[], index: number): Numeric[] {
   return listAt(args, index).map((item) => {
     if (typeof item === 'number' || typeof item === 'bigint') return item;
     throw new RegoError('type_error', `operand ${index + 1} must be array or set of numbers but got ${typeName(item)}`);

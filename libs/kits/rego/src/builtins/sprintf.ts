@@ -1,10 +1,10 @@
-import { isArray, isObject, getField, objectKeys, RegoSet, type Value } from '../value.js';
+import { isArray, isObject, getField, objectKeys, RegoSet, type RegoValue } from '../value.js';
 import { valueFault } from './operands.js';
 
 const VERB = /%([-+0 #]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])/g;
 
 /** Go's verbs `%v %s %d %f %x %X %t %q`, with width and precision. Others are a fault: a message must not say something else. */
-export function sprintf(format: string, args: readonly Value[]): string {
+export function sprintf(format: string, args: readonly RegoValue[]): string {
   let used = 0;
   const text = format.replace(
     VERB,
@@ -19,7 +19,7 @@ export function sprintf(format: string, args: readonly Value[]): string {
   return text;
 }
 
-function render(verb: string, arg: Value, precision: number | undefined): string {
+function render(verb: string, arg: RegoValue, precision: number | undefined): string {
   const isNumber = typeof arg === 'number' || typeof arg === 'bigint';
   switch (verb) {
     case 'v':
@@ -49,12 +49,12 @@ function render(verb: string, arg: Value, precision: number | undefined): string
 }
 
 /** A string unchanged, any other value in Rego syntax. */
-function plain(value: Value): string {
+function plain(value: RegoValue): string {
   return typeof value === 'string' ? value : formatValue(value);
 }
 
 /** A value in Rego's own notation. */
-export function formatValue(value: Value): string {
+export function formatValue(value: RegoValue): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'bigint') return digits(value);
   if (typeof value !== 'object' || value === null) return String(value);

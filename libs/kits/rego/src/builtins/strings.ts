@@ -1,12 +1,12 @@
-import { compareText, getField, isArray, objectKeys, type Value } from '../value.js';
+import { compareText, getField, isArray, objectKeys, type RegoValue } from '../value.js';
 import { arrayAt, type Builtin, integerAt, numberAt, objectAt, textAt, textsAt, valueFault } from './operands.js';
 
 import { RegoError } from '../rego-error.js';
 import { findAll, joinTexts, splitText } from './find-text.js';
 import { sprintf } from './sprintf.js';
 
-const onText = (run: (text: string) => Value): Builtin => ({ arity: 1, run: (args) => run(textAt(args, 0)) });
-const onTexts = (run: (text: string, other: string) => Value): Builtin => ({
+const onText = (run: (text: string) => RegoValue): Builtin => ({ arity: 1, run: (args) => run(textAt(args, 0)) });
+const onTexts = (run: (text: string, other: string) => RegoValue): Builtin => ({
   arity: 2,
   run: (args) => run(textAt(args, 0), textAt(args, 1)),
 });

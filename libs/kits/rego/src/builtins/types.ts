@@ -1,9 +1,9 @@
-import { type TypeName, typeName, type Value } from '../value.js';
+import { type RegoTypeName, typeName, type RegoValue } from '../value.js';
 import { RegoError } from '../rego-error.js';
 import { parseNumber } from '../parse-term.js';
 import { type Builtin, normal, textAt, typeFault, valueFault } from './operands.js';
 
-const is = (type: TypeName): Builtin => ({ arity: 1, run: ([value]) => typeName(value!) === type });
+const is = (type: RegoTypeName): Builtin => ({ arity: 1, run: ([value]) => typeName(value!) === type });
 
 const toNumber: Builtin = {
   arity: 1,
@@ -64,7 +64,7 @@ const parseBytes: Builtin = {
   },
 };
 
-function decodeBase64(text: string): Value {
+function decodeBase64(text: string): RegoValue {
   if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text))
     throw valueFault('illegal base64 data');
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Buffer.from(text, 'base64'));

@@ -6,7 +6,7 @@ import type { KeyRing } from '@toolfleet/service';
 import { ofOwner } from '@toolfleet/database';
 import { sql } from 'kysely';
 import { bindingOf, grantedAs, toUserGrant, valuesOf } from './grant-columns.js';
-import type { IdentityDb, Row } from './identity-tables.js';
+import type { IdentityDb, IdentityRow } from './identity-tables.js';
 
 /** The secret part of a grant. */
 interface GrantSecrets {
@@ -20,7 +20,7 @@ interface GrantSecrets {
 }
 
 /** A credential to store. */
-interface Credential {
+interface GrantCredential {
   secrets: GrantSecrets;
   scopes?: readonly string[] | undefined;
   /** End of the access token. */
@@ -33,14 +33,14 @@ export const SIGN_IN = 'sign_in';
 const SIGN_INS = `${SIGN_IN}%`;
 
 /** The user of a grant, and its source. */
-export interface GrantOwner {
+export interface UserGrantOwner {
   tenant_id: string;
   user_id: string;
   source: string;
 }
 
 /** A grant with its credential. */
-export interface OpenGrant extends GrantOwner {
+export interface OpenGrant extends UserGrantOwner {
   grant_id: string;
   mode: UserAuthMode;
   generation: number;
@@ -58,14 +58,14 @@ const MAX_LISTED = 1_000;
 type Changed = GrantsChanged['grants'];
 
 /** Credentials of users for sources, at most one for each user and source. */
-export class GrantStore {
+export class UserGrantStore {
   constructor(
     private readonly db: IdentityDb,
     private readonly keys: KeyRing,
   ) {}
 
   /** The grant of a user for a source as it is configured now. */
-  async find(owner: GrantOwner, auth: UserAuth): Promise<{ id?: string; reason?: string }> {
+  async find(owner: UserGrantOwner, auth: UserAuth): Promise<{ id?: string; reason?: string }> {
     const row = await this.#ofOwner(owner).select(['grant_id', 'binding', 'reason', 'auth']).executeTakeFirst();
     if (!row) return {};
     if (row.binding !== bindingOf(auth)) return { reason: 'the source asks for another authorization since' };
@@ -84,9 +84,9 @@ export class GrantStore {
    * @returns the id of the grant
    */
   async put(
-    owner: GrantOwner,
+    owner: UserGrantOwner,
     auth: UserAuth,
-    { secrets, scopes, expiresAt }: Credential,
+    { secrets, scopes, expiresAt }: GrantCredential,
     now: EpochMs,
     granted = auth,
   ): Promise<{ id: string; replaced: Changed }> {
@@ -116,7 +116,7 @@ export class GrantStore {
    * Begins a grant with tokens that are exchanged on demand, in place of one that is refused or bound to other settings.
    * @returns its id, or the id of the grant which another replica has begun meanwhile
    */
-  async begin(owner: GrantOwner, auth: UserAuth, credential: Credential, now: EpochMs): Promise<string> {
+  async begin(owner: UserGrantOwner, auth: UserAuth, credential: GrantCredential, now: EpochMs): Promise<string> {
     const before = await this.#ofOwner(owner).select(['grant_id', 'generation']).executeTakeFirst();
     const grant_id = randomUUID();
     const row = {
@@ -140,13 +140,13 @@ export class GrantStore {
   }
 
   /** The grant of a user for a source, if it was granted for these settings. */
-  async ofOwner(owner: GrantOwner, auth: UserAuth): Promise<OpenGrant | undefined> {
+  async ofOwner(owner: UserGrantOwner, auth: UserAuth): Promise<OpenGrant | undefined> {
     const row = await this.#ofOwner(owner).selectAll().executeTakeFirst();
     return row?.binding === bindingOf(auth) ? this.#toOpen(row) : undefined;
   }
 
   /** The tokens of the newest sign-in of a user, rather of one that the provider has not refused. */
-  async newestSignIn(owner: Omit<GrantOwner, 'source'>, auth: UserAuth): Promise<OpenGrant | undefined> {
+  async newestSignIn(owner: Omit<UserGrantOwner, 'source'>, auth: UserAuth): Promise<OpenGrant | undefined> {
     const row = await this.db
       .selectFrom('user_grant')
       .where('tenant_id', '=', owner.tenant_id)
@@ -162,7 +162,7 @@ export class GrantStore {
   }
 
   /** Deletes the tokens of all sign-ins of a user. */
-  async forgetSignIns({ tenant_id, user_id }: Omit<GrantOwner, 'source'>): Promise<void> {
+  async forgetSignIns({ tenant_id, user_id }: Omit<UserGrantOwner, 'source'>): Promise<void> {
     await this.db
       .deleteFrom('user_grant')
       .where('tenant_id', '=', tenant_id)
@@ -171,7 +171,7 @@ export class GrantStore {
       .execute();
   }
 
-  #ofOwner({ tenant_id, user_id, source }: GrantOwner, db = this.db) {
+  #ofOwner({ tenant_id, user_id, source }: UserGrantOwner, db = this.db) {
     return db
       .selectFrom('user_grant')
       .where('tenant_id', '=', tenant_id)
@@ -195,7 +195,7 @@ export class GrantStore {
     return row && this.#toOpen(row);
   }
 
-  #toOpen(row: Row<'user_grant'>, secrets = this.#secretsOf(row)): OpenGrant {
+  #toOpen(row: IdentityRow<'user_grant'>, secrets = this.#secretsOf(row)): OpenGrant {
     const { grant_id, tenant_id, user_id, source, mode, generation, updated_at, auth = { mode } } = row;
     return {
       ...{ grant_id, tenant_id, user_id, source, mode, generation, secrets, updated_at },
@@ -240,7 +240,7 @@ export class GrantStore {
   async commitRefresh(
     { grant_id, generation }: OpenGrant,
     holder: string,
-    { secrets, scopes, expiresAt, rotates, now }: Credential & { rotates: boolean; now: EpochMs },
+    { secrets, scopes, expiresAt, rotates, now }: GrantCredential & { rotates: boolean; now: EpochMs },
   ): Promise<boolean> {
     const { numUpdatedRows } = await this.db
       .updateTable('user_grant')
@@ -376,7 +376,7 @@ export class GrantStore {
       .execute();
   }
 
-  #secretsOf({ grant_id, sealed }: Pick<Row<'user_grant'>, 'grant_id' | 'sealed'>): GrantSecrets {
+  #secretsOf({ grant_id, sealed }: Pick<IdentityRow<'user_grant'>, 'grant_id' | 'sealed'>): GrantSecrets {
     return JSON.parse(this.keys.open(sealed, place(grant_id))) as GrantSecrets;
   }
 }

@@ -16,14 +16,14 @@ import {
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
-import { CallStore } from './call-store.js';
+import { RecordedCallStore } from './call-store.js';
 import { orUnavailable } from './store-unavailable.js';
 
 /** `records.grant.*`: what people allow besides the calls that they approved. Every answer comes after the commit. */
 @Controller()
-export class GrantEndpoint {
+export class ApprovalGrantEndpoint {
   constructor(
-    private readonly store: CallStore,
+    private readonly store: RecordedCallStore,
     private readonly clock: Clock,
   ) {}
 

@@ -29,7 +29,7 @@ import { StoreLimit } from './store-limit.js';
 
 /** `identity.grant.*`: credentials of users for upstream services. */
 @Controller()
-export class GrantEndpoint {
+export class UserGrantEndpoint {
   constructor(
     private readonly grants: Grants,
     private readonly limit: StoreLimit,

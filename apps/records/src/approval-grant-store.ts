@@ -17,13 +17,13 @@ import { canonicalJson } from '@toolfleet/bounded-schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
 import { sql } from 'kysely';
 import type { BodyStore } from './body-store.js';
-import type { RecordsDb, RecordsTx, Row } from './tables.js';
+import type { RecordsDb, RecordsTx, RecordsRow } from './tables.js';
 
-type GrantRow = Row<'approval_grant'>;
+type GrantRow = RecordsRow<'approval_grant'>;
 
 /** The call with the approval that gives a grant. */
 type GrantedCall = Pick<
-  Row<'call_approval'>,
+  RecordsRow<'call_approval'>,
   'call_id' | 'tenant_id' | 'user_id' | 'key_id' | 'asker' | 'acting_user_id' | 'tool' | 'revision' | 'rule'
 >;
 
@@ -32,7 +32,7 @@ type GrantedCall = Pick<
  * with its text, and the arguments that may not differ. Each use reads and counts it in a transaction that holds its row: of two gateways
  * one waits, and none uses a grant after its revocation was answered. Database failures reject.
  */
-export class GrantStore {
+export class ApprovalGrantStore {
   constructor(
     private readonly db: RecordsDb,
     private readonly bodies: BodyStore,
@@ -268,7 +268,7 @@ export function personId(by: ApprovalPerson): string {
 
 /** @param person `personId` of it */
 export function toPerson(
-  { tenant_id, user_id, key_id }: Pick<Row<'approval_vote'>, 'tenant_id' | 'user_id' | 'key_id'>,
+  { tenant_id, user_id, key_id }: Pick<RecordsRow<'approval_vote'>, 'tenant_id' | 'user_id' | 'key_id'>,
   person?: string,
   kind?: string,
 ): ApprovalPerson {

@@ -531,14 +531,20 @@ describe.each(WATCHED)('interceptors of the file around %s', (tool) => {
     misfit: { shows: 'does not match the output schema', reaches: 'same' },
     cheapen: { shows: 'it failed', reaches: 'same' },
   };
+  const IS_BUSY = /did not answer within 1000 ms|BUDGET_UNAVAILABLE/;
   // Only the plugin and the OpenAPI tool declare their output.
   const words = Object.entries(WORDS).filter(([word]) => !(tool === 'mf_look' && word.startsWith('mis')));
 
   it.each(Object.entries(ALL_ENTRY_POINTS))('go on, change, answer, fail and are late over %s', async (name, enter) => {
     await Promise.all(
       words.map(async ([word, { shows, reaches }]) => {
-        const id = `${tool} of ${name} ${word}`;
-        const answer = await enter(tool, id, key());
+        let id = `${tool} of ${name} ${word}`;
+        let answer = await enter(tool, id, key());
+        // On a busy machine any interceptor may be late, or the budget.
+        for (let tries = 1; word !== 'wait' && IS_BUSY.test(answer) && tries < 10; tries += 1) {
+          id = `${tool} of ${name} again ${tries} ${word}`;
+          answer = await enter(tool, id, key());
+        }
         expect(answer, word).toContain(shows);
         if (!['swap', 'lenient'].includes(word)) expect(answer, word).not.toContain('AKIAIOSFODNN7EXAMPLE');
         if (tool === 'plug_echo') return;

@@ -137,7 +137,7 @@ describe('the cost of a call by its outcome', () => {
     ],
     [
       'a program that the sandbox refuses: nothing',
-      () => fleet.call('execute_python', { code: 'import os' }),
+      () => fleet.call('execute_python', { code: 'import os', strictness: 'strict' }),
       { code: 'SANDBOX_POLICY', cost: 0, tool: 'execute_python' },
     ],
     [

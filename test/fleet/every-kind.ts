@@ -264,7 +264,7 @@ const ACCOUNTS: readonly Kind[] = [
       expect((await fleet.ask({ path: '/api/v1/sources/openapi/again', method: 'DELETE' })).status).toBe(404);
       for (const [spec, reason] of [
         ['no document', 'SPEC_PARSE_ERROR'],
-        ['swagger: "2.0"', 'SPEC_VERSION_UNSUPPORTED'],
+        ['swagger: "1.2"', 'SPEC_VERSION_UNSUPPORTED'],
       ]) {
         const refused = await fleet.ask({ path: '/api/v1/sources/openapi', body: { name: 'bad', spec_inline: spec } });
         expect(refused, refused.text).toMatchObject({

@@ -271,11 +271,11 @@ describe('EgressClient', () => {
       const drip = setInterval(() => {
         response.write('a');
         // Both ends are in this process: the next byte is sent in the same loop turn in which the idle limit has passed.
-        if (drops++ === 5) setImmediate(() => blockFor(250));
+        if (drops++ === 5) setImmediate(() => blockFor(700));
       }, 10);
       response.on('close', () => clearInterval(drip));
     });
-    const timeouts = { headersMs: 60_000, bodyIdleMs: 100, totalMs: 1_000 };
+    const timeouts = { headersMs: 60_000, bodyIdleMs: 300, totalMs: 2_500 };
     const error = await failure(text(client, 'https://api.example.com/', { timeouts }));
     expect(error.details?.['phase']).toBe('total');
   });

@@ -92,7 +92,7 @@ async function remove(context: CommandContext, name: string): Promise<number> {
     removed.length > MAX_NAMES
       ? `${removed.slice(0, MAX_NAMES).join(', ')} and ${removed.length - MAX_NAMES} more`
       : removed.join(', ');
-  return print(context, body, `Removed ${source.id} and its ${removed.length} tools: ${names || 'none'}`);
+  return print(context, body, `Removed ${source.id} and its tools: ${names || 'none'}`);
 }
 
 function show(terminal: Terminal, source: SourceStatus): void {

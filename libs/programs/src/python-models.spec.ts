@@ -119,7 +119,7 @@ class OrderPut(ToolCall[OrderPutOutput], tool="order_put"):
 
   it('rename fields that Python or pydantic reserves, and keep their names in JSON', () => {
     expect(seen['names']!.fields['Mail']).toEqual(['from_', 'x_y_', 'self_', 'gr_e_', 'private_']);
-    expect(MODULES.names).toContain('from_: str = StubField(validation_alias="from", serialization_alias="from")');
+    expect(MODULES.names).toContain('from_: str = Field(validation_alias="from", serialization_alias="from")');
     expect(seen['odd']!.fields['Odd']).toEqual([
       ...['field_model_id_', 'json_2', 'json_', 'Item_', 'str_', 'a_b_', 'a_b_2', 'field_1st_', 'field_'],
     ]);

@@ -88,7 +88,7 @@ function fieldLines(members: readonly Member[], write: FieldWriter): string[] {
     const own = freeName(member.name, taken);
     const alias = JSON.stringify(member.name.toWellFormed());
     const names = `validation_alias=${alias}, serialization_alias=${alias}`;
-    return `${own}: ${type} = StubField(${value === undefined ? '' : `default=${value}, `}${names})${member.comment}`;
+    return `${own}: ${type} = Field(${value === undefined ? '' : `default=${value}, `}${names})${member.comment}`;
   });
 }
 

@@ -1,5 +1,6 @@
 import {
   CATALOGUE,
+  jsonObject,
   ToolError,
   type ContentBlock,
   type ErrorCode,
@@ -63,16 +64,18 @@ interface RunContext {
  */
 export function toExecResponse(run: RunReply, context: RunContext): ExecResponse {
   const output = toOutput(run, context.queueMs);
-  const metadata: JsonObject = {
+  const { sessionId } = context;
+  const metadata = jsonObject({
     strictness: context.strictness,
     interpreter: context.interpreter,
     status: run.status,
-    ...(run.exitCode === undefined ? {} : { exit_code: run.exitCode }),
-    ...(context.sessionId === null ? {} : { session_id: context.sessionId, session_kept: run.session !== undefined }),
-    ...(run.sessionNote === undefined ? {} : { session_note: run.sessionNote }),
-    ...(run.status === 'timeout' ? { timeout: true } : {}),
-    ...(run.filesOmitted?.length ? { files_omitted: run.filesOmitted } : {}),
-  };
+    exit_code: run.exitCode,
+    session_id: sessionId ?? undefined,
+    session_kept: sessionId === null ? undefined : run.session !== undefined,
+    session_note: run.sessionNote,
+    timeout: run.status === 'timeout' || undefined,
+    files_omitted: run.filesOmitted?.length ? run.filesOmitted : undefined,
+  });
   const timing = { execute_ms: Math.round(run.usage.wallMs), queue_ms: Math.round(context.queueMs) };
   const failure = toFailure(run, context);
   const text = toText(run, failure);
@@ -102,25 +105,25 @@ function toContent({ files = [], html }: RunReply, text: string): ContentBlock[]
 
 function failureWith(code: ErrorCode, message: string, details?: JsonObject): ExecutionFailure {
   const { class: errorType, retryable } = CATALOGUE[code];
-  return { code, errorType, message, retryable, ...(details ? { details } : {}) };
+  return { code, errorType, message, retryable, details };
 }
 
 function toOutput(run: RunReply, queueMs: Milliseconds): JsonObject {
   const { cpuMs, wallMs, peakMemoryMb } = run.usage;
-  return {
+  return jsonObject({
     value: run.value,
-    ...(run.valueRepr === undefined ? {} : { value_repr: run.valueRepr }),
+    value_repr: run.valueRepr,
     stdout: run.stdout,
     stderr: run.stderr,
     truncated: { ...run.truncated },
-    ...(run.files?.length ? { files: run.files.map(fileFacts) } : {}),
+    files: run.files?.length ? run.files.map(fileFacts) : undefined,
     usage: {
       cpu_ms: Math.round(cpuMs),
       wall_ms: Math.round(wallMs),
       queue_ms: Math.round(queueMs),
       peak_memory_mb: Math.round(peakMemoryMb),
     },
-  };
+  });
 }
 
 function toFailure(run: RunReply, { tool, timeoutMs }: RunContext): ExecutionFailure | undefined {

@@ -259,9 +259,7 @@ const fieldsOf = (call: StoredCall): Record<string, string | number> => {
     deadline_at: call.deadlineAt,
     job: call.jobId,
   };
-  return Object.fromEntries(
-    Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined),
-  );
+  return jsonObject(fields) as Record<string, string | number>;
 };
 
 /** Fields of a record without its result. */

@@ -43,24 +43,24 @@ export function Head({ title, about, refreshes, children }: HeadProps) {
   );
 }
 
-/** A section with its title, or named by `label` alone. `beside` stands next to the title. */
-export function Card(props: { title?: ReactNode; label?: string; beside?: ReactNode; children?: ReactNode }) {
-  const { title, label, beside, children } = props;
+/** A section with its title, or named by `label` alone. `aside` stands next to the title. */
+export function Card(props: { title?: ReactNode; label?: string; aside?: ReactNode; children?: ReactNode }) {
+  const { title, label, aside, children } = props;
   const id = useId();
   const heading = title !== undefined && <h2 id={id}>{title}</h2>;
   return (
     <section className="card stack" aria-labelledby={heading ? id : undefined} aria-label={label}>
-      {beside === undefined ? heading : <Spread beside={beside}>{heading}</Spread>}
+      {aside === undefined ? heading : <Spread aside={aside}>{heading}</Spread>}
       {children}
     </section>
   );
 }
 
 /** A title with something at the other end of its line. */
-export const Spread = ({ children, beside }: { children: ReactNode; beside: ReactNode }) => (
+export const Spread = ({ children, aside }: { children: ReactNode; aside: ReactNode }) => (
   <div className="row spread">
     {children}
-    {beside}
+    {aside}
   </div>
 );
 

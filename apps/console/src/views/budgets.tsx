@@ -103,7 +103,7 @@ function UsageCard() {
   const forecast = useRoute('GET /api/v1/usage/forecast', {});
   const usage = useRoute('GET /api/v1/usage', { query: { group_by: 'day,tool', from, to } });
   return (
-    <Card title="Over time" beside={<Choice label="Period" value={days} onChange={setDays} options={PERIODS} />}>
+    <Card title="Over time" aside={<Choice label="Period" value={days} onChange={setDays} options={PERIODS} />}>
       <Loaded query={forecast}>
         {({ month, observed_days: observed, rows }) => (
           <p className="small">
@@ -159,7 +159,7 @@ function BudgetCard(props: { budget: Budget; onRemove: (() => Promise<unknown>) 
   );
   return (
     <section className="card stack" aria-label={`Budget of the ${scope}`}>
-      <Spread beside={remove}>
+      <Spread aside={remove}>
         <h2 className="wrap">{scope}</h2>
       </Spread>
       <LimitMeter

@@ -67,7 +67,7 @@ function Ended({
   return (
     <Card
       label="Result"
-      beside={
+      aside={
         <>
           <OutcomeBadges body={body} />
           <span className="soft small numbers">

@@ -100,7 +100,7 @@ function useRecord(id: string, isRunning: boolean) {
 }
 
 const Record = ({ call, made }: { call: FinishedCall; made: readonly FinishedCall[] }) => (
-  <Card title="Timeline" beside={<CallStatusBadge status={call.status} code={call.code} />}>
+  <Card title="Timeline" aside={<CallStatusBadge status={call.status} code={call.code} />}>
     {call.status !== 'success' && <CallFailure call={call} />}
     <CallTimeline call={call} made={made} />
     <Attempts call={call} />

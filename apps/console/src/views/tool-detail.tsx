@@ -95,10 +95,7 @@ const FORMS = [
 function SchemaCard({ title, schema }: { title: string; schema: CatalogToolDetail['parameters'] }) {
   const [form, setForm] = useState<'read' | 'json'>('read');
   return (
-    <Card
-      title={title}
-      beside={<Segments label={`Form of ${title}`} value={form} onChange={setForm} options={FORMS} />}
-    >
+    <Card title={title} aside={<Segments label={`Form of ${title}`} value={form} onChange={setForm} options={FORMS} />}>
       {form === 'json' ? (
         <Verbatim label={`JSON Schema of ${title}`} text={pretty(schema)} />
       ) : (

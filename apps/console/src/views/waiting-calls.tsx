@@ -54,7 +54,7 @@ function Inbox() {
             <div className="stack">
               {approvals.map((call) => (
                 <article key={call.id} className="card stack" aria-label={call.id}>
-                  <Spread beside={<State call={call} />}>
+                  <Spread aside={<State call={call} />}>
                     <h2 className="wrap">
                       <a href={toAddress('approvals', call.id)}>{call.tool}</a>
                     </h2>

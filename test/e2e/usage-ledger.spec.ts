@@ -3,6 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { eventually } from '@toolfleet/testing';
 import { connect, headers } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -342,6 +344,28 @@ it('the calls of a program exceed the limit of its agent by one call at most', a
   await rowOf((await fleet.call('free', { mode: 'ok' })).body.call_id);
   expect(query.get()).toMatchObject({ tokens: 4 * TOKENS });
   ledger.close();
+});
+
+it('a call that its gateway refused after it stood still for ten seconds is not charged', async () => {
+  await fleet.call('paid', { mode: 'ok' });
+  const leases = fleet.redis.client();
+  await eventually('no call is reserved', async () => (await leases.hlen('{b:acme}:leases')) === 0);
+  const [gateway, services] = [fleet.process('gateway'), fleet.process('budget')];
+  const nats = await connect({ servers: fleet.nats.url });
+  const asking = nats.subscribe(SUBJECTS.budgetReserve, { max: 1 });
+  await nats.flush();
+  services.pause();
+  const answer = fleet.call('paid', { mode: 'ok', n: 1 }, { fields: { timeout_ms: 2_000 } });
+  for await (const _ of asking) gateway.pause();
+  services.resume();
+  await eventually('the call is reserved', async () => (await leases.hlen('{b:acme}:leases')) === 1);
+  const [callId = ''] = await leases.hkeys('{b:acme}:leases');
+  await sleep(10_000);
+  gateway.resume();
+  expect(['BUDGET_UNAVAILABLE', 'DEADLINE_EXCEEDED']).toContain((await answer).body.code);
+  await eventually('the call is released', async () => (await leases.hlen('{b:acme}:leases')) === 0);
+  await expectNoRow(callId);
+  await nats.close();
 });
 
 it('a lease that expires has a row with the tool and the user of its call', async () => {

@@ -1,9 +1,11 @@
-import type {
-  BudgetRelease,
-  BudgetReserve,
-  BudgetReserveReply,
-  BudgetSettleReply,
-  SettleRequest,
+import {
+  LEASE_GRACE_MS,
+  type BudgetRelease,
+  type BudgetReleaseReply,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetSettleReply,
+  type SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
@@ -22,6 +24,7 @@ describe('BudgetClient', () => {
   /** Unanswered reserves in the order of sending. */
   let reserves: PromiseWithResolvers<BudgetReserveReply>[];
   let released: string[];
+  let releasing: () => Promise<BudgetReleaseReply>;
   let client: BudgetClient;
   let settled: BudgetSettleReply;
   let refused: RefusedSettlement[];
@@ -30,6 +33,7 @@ describe('BudgetClient', () => {
     clock = new FakeClock();
     reserves = [];
     released = [];
+    releasing = () => Promise.resolve({ released: 1 });
     settled = { settled: 1 };
     refused = [];
     const nats = {
@@ -37,7 +41,7 @@ describe('BudgetClient', () => {
       ask: (subject: string, body: BudgetReserve | BudgetRelease) => {
         if (subject === SUBJECTS.budgetRelease) {
           released.push(...(body as BudgetRelease).releases.map((one) => one.call_id));
-          return Promise.resolve({ released: 1 });
+          return releasing();
         }
         if (subject === SUBJECTS.budgetSettle) return Promise.resolve(settled);
         const asked = Promise.withResolvers<BudgetReserveReply>();
@@ -100,6 +104,16 @@ describe('BudgetClient', () => {
     expect(isConfirmed).toBe(false);
     await clock.run(20);
     expect(isConfirmed).toBe(true);
+  });
+
+  it('tries to release for as long as a lease outlives its call', async () => {
+    releasing = () => Promise.reject(new Error('no reply'));
+    client.release('a', scopes);
+    await clock.run(LEASE_GRACE_MS - 5_000);
+    releasing = () => Promise.resolve({ released: 1 });
+    released = [];
+    await clock.run(5_000);
+    expect(released).toEqual(['a']);
   });
 
   it('sends a reserve once when the reply is quick, and fails when both messages failed', async () => {

@@ -1,16 +1,17 @@
 import { ToolError } from '@toolfleet/contracts';
-import type {
-  BudgetLimits,
-  BudgetLimitsReply,
-  BudgetRelease,
-  BudgetReserve,
-  BudgetReserveReply,
-  BudgetScopes,
-  BudgetSettle,
-  BudgetSettleReply,
-  ReserveAnswer,
-  ReserveRequest,
-  SettleRequest,
+import {
+  LEASE_GRACE_MS,
+  type BudgetLimits,
+  type BudgetLimitsReply,
+  type BudgetRelease,
+  type BudgetReserve,
+  type BudgetReserveReply,
+  type BudgetScopes,
+  type BudgetSettle,
+  type BudgetSettleReply,
+  type ReserveAnswer,
+  type ReserveRequest,
+  type SettleRequest,
 } from '@toolfleet/contracts/budget';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
@@ -25,8 +26,8 @@ const RESERVE_TIMEOUT_MS = 2_000;
  */
 const RESERVE_RESEND_MS = 500;
 const SETTLE_TIMEOUT_MS = 2_000;
-/** Waits before a settlement is sent again; after the last one the lease expires and is charged in full. */
-const SETTLE_RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
+/** First and longest wait before a settlement or release is sent again; each is twice the one before. */
+const RETRY_MS = { first: 250, longest: 4_000 };
 /**
  * How long settlements and releases are buffered. No caller waits for them, and one message each would cost this process, NATS
  * and the budget service as much as the reserve did. The leases of a gateway that dies meanwhile are charged in full.
@@ -199,13 +200,13 @@ export class BudgetClient extends BudgetPort {
   }
 
   private async sendWithRetry(send: () => Promise<unknown>, what: string): Promise<void> {
-    for (let attempt = 0; ; attempt += 1) {
+    const until = this.clock.monotonic() + LEASE_GRACE_MS;
+    for (let waitMs = RETRY_MS.first; ; waitMs = Math.min(2 * waitMs, RETRY_MS.longest)) {
       try {
         await send();
         return;
       } catch (error) {
-        const waitMs = SETTLE_RETRY_MS[attempt];
-        if (waitMs === undefined) {
+        if (this.clock.monotonic() + waitMs >= until) {
           this.warn(`gave up a budget ${what}; its leases will be charged in full when they expire: ${String(error)}`);
           return;
         }

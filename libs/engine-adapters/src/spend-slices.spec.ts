@@ -20,7 +20,7 @@ const { signal } = new AbortController();
 describe('slices of a budget', () => {
   it('take call and scopes from the delegation token', async () => {
     const budget = new MemoryBudget(100);
-    const slices = new SpendSlices(budget, new SystemClock(), 5_000);
+    const slices = new SpendSlices(budget, new SystemClock());
     expect(await slices.spend(agent, message, 1_000, signal)).toEqual({ held: true });
     expect([...budget.held.keys()]).toEqual(['c1/s1']);
     await slices.spend(agent, { ...message, op: 'settle', micro_usd: 30 }, 1_000, signal);
@@ -33,7 +33,7 @@ describe('slices of a budget', () => {
   });
 
   it('are refused with the amounts spent and held', async () => {
-    const slices = new SpendSlices(new MemoryBudget(100), new SystemClock(), 5_000);
+    const slices = new SpendSlices(new MemoryBudget(100), new SystemClock());
     await slices.spend(agent, { ...message, micro_usd: 70 }, 1_000, signal);
     expect(await slices.spend(agent, { ...message, slice: 's2' }, 1_000, signal)).toMatchObject({
       held: false,
@@ -45,7 +45,7 @@ describe('slices of a budget', () => {
 
   it('require a delegation token', async () => {
     const budget = new MemoryBudget(100);
-    const slices = new SpendSlices(budget, new SystemClock(), 5_000);
+    const slices = new SpendSlices(budget, new SystemClock());
     const { parentCallId: _call, parentSpends: _spends, ...caller } = agent;
     for (const other of [
       { ...agent, via: 'api_key' as const },

@@ -1,10 +1,11 @@
 import { ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
-import type {
-  BudgetScopes,
-  ReserveAnswer,
-  ReserveRequest,
-  SpendMessage,
-  SpendReply,
+import {
+  LEASE_GRACE_MS,
+  type BudgetScopes,
+  type ReserveAnswer,
+  type ReserveRequest,
+  type SpendMessage,
+  type SpendReply,
 } from '@toolfleet/contracts/budget';
 import { toSnakeCase } from '@toolfleet/contracts/wire';
 import type { BudgetPort } from '@toolfleet/engine';
@@ -18,11 +19,9 @@ type Slice = Pick<ReserveRequest, 'call_id' | 'parent_call_id' | 'scopes'>;
  * it works on.
  */
 export class SpendSlices {
-  /** @param leaseGraceMs added to the time left, so that a lease outlives the step it was reserved for */
   constructor(
     private readonly budget: BudgetPort,
     private readonly clock: Clock,
-    private readonly leaseGraceMs: Milliseconds,
   ) {}
 
   /**
@@ -55,7 +54,7 @@ export class SpendSlices {
     timeLeftMs: Milliseconds,
     signal: AbortSignal,
   ): Promise<SpendReply> {
-    const lease_ms = Math.ceil(timeLeftMs + this.leaseGraceMs);
+    const lease_ms = Math.ceil(timeLeftMs + LEASE_GRACE_MS);
     const answer = await this.budget.reserve(
       { ...slice, tokens, micro_usd, user_id: caller.userId, key_id: caller.keyId, tool_name: tool, lease_ms },
       signal,

@@ -31,8 +31,6 @@ export interface EngineSettings {
   parallelism: number;
   /** GATEWAY_MAX_CALLS: calls in flight, without cached and coalesced ones. */
   maxConcurrentCalls: number;
-  /** How long a budget lease outlives the deadline, because settling may be late: 2 s of NATS retries and 3 s of clock skew. */
-  leaseGraceMs: Milliseconds;
 }
 
 /** The documented defaults. */
@@ -50,5 +48,4 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   gracefulErrorAsSuccess: false,
   parallelism: 5,
   maxConcurrentCalls: 4_096,
-  leaseGraceMs: 5_000,
 };

@@ -363,7 +363,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       streams,
       natsCalls,
       new HttpCalls(clock, settings.GATEWAY_CALL_TIMEOUT_MS, auth.projects),
-      new SpendSlices(engine.budget, clock, engine.settings.leaseGraceMs),
+      new SpendSlices(engine.budget, clock),
       new Readiness(brokers.connections, host.draining, clock),
     ],
   });

@@ -23,6 +23,12 @@ const entries = <T>() => ({ type: 'array', maxItems: 5_000 }) as Schema<T[]>;
  */
 export const SHARED_LEASE_MS = 500;
 
+/**
+ * How long a lease outlives the deadline of its call, and how long its gateway tries to settle or release it. A gateway or budget service that
+ * stalls for less time charges no call that did not run.
+ */
+export const LEASE_GRACE_MS = 30_000;
+
 /** Start of the ids of shared leases, to tell them from call ids. */
 export const SHARED_LEASE_PREFIX = 'lease:';
 
@@ -38,7 +44,7 @@ export interface ReserveRequest {
   micro_usd: MicroUsd;
   /** Reserved tokens; 0 unless the tool declares a cap. */
   tokens: number;
-  /** Length of the lease: time left of the call plus a grace period. */
+  /** Length of the lease: time left of the call plus `LEASE_GRACE_MS`. */
   lease_ms: number;
   /** For the ledger row of a lease that expires. */
   user_id?: string;

@@ -1,5 +1,5 @@
 import { ToolError, toUsd, type CallResult, type EpochMs, type MicroUsd, type Usage } from '@toolfleet/contracts';
-import type { BudgetScopes, ReserveAnswer, SettleRequest } from '@toolfleet/contracts/budget';
+import { LEASE_GRACE_MS, type BudgetScopes, type ReserveAnswer, type SettleRequest } from '@toolfleet/contracts/budget';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import { actingUserId } from '../call-identity.js';
@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
  * in slices while it ran (`tool.spend`) is reported in its result and not charged again.
  * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE; OUTCOME_UNKNOWN for a call id charged before
  */
-export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>): Step {
+export function budget(ports: Pick<EnginePorts, 'budget' | 'clock'>): Step {
   return step('budget', async (call, next) => {
     const scopes = budgetScopes(call);
     const reserved = ports.budget.reserve(
@@ -26,7 +26,7 @@ export function budget(ports: Pick<EnginePorts, 'budget' | 'clock' | 'settings'>
         scopes,
         micro_usd: call.plan.reserveMicroUsd,
         tokens: 0,
-        lease_ms: Math.ceil(call.deadline.remainingMs() + ports.settings.leaseGraceMs),
+        lease_ms: Math.ceil(call.deadline.remainingMs() + LEASE_GRACE_MS),
         shares_request: call.plan.callsTools,
         may_report: call.plan.mayReport,
         may_repeat: call.request.entryPoint === 'queue',

@@ -3,7 +3,7 @@
  * before. Nothing changes silently, and every refusal names the next step.
  */
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -224,7 +224,8 @@ ask contains {"question": "Add this book?", "on_approval": "park"} if {
 });
 
 it('a failed call is found with its reason, also of a tool that does not exist', async () => {
-  await run('fleetctl call search_the_web -a "{}"');
+  const missing = await run('fleetctl call search_the_web -a "{}"');
+  expect(missing).toMatchObject({ code: 1, error: expect.stringContaining('TOOL_NOT_FOUND') });
   await runner.until(
     'the call is recorded',
     async () => (await run('fleetctl calls --status failure')).out.includes('search_the_web'),
@@ -237,8 +238,12 @@ it('a failed call is found with its reason, also of a tool that does not exist',
 });
 
 it('the fleet stops, and starts again with all of it', async () => {
+  const bundle = join(ROOT, 'build/fleetctl');
+  const { ino } = statSync(bundle);
   await runner.stop();
   runner = await NpmStart.start(env);
+  // A command that runs while a fleet starts still loads its code from there.
+  expect(statSync(bundle).ino).toBe(ino);
   await runner.until(
     'the library is there',
     async () => (await run('fleetctl tools')).out.includes('library_listBooks'),

@@ -21,6 +21,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { bundledPackages } from '../bundle.mjs';
+import { bundle, isFresh } from '../fleetctl/bin/bundle.mjs';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -89,17 +90,27 @@ async function bundlePackage(name, outdir) {
   return metafile;
 }
 
-/** Makes `build/fleetctl`, which the program of this clone runs while it is newer than what tsc wrote (`built.json`). */
+/**
+ * Makes `build/fleetctl`, which the program of this clone runs while it is newer than what tsc wrote (`built.json`). Does nothing while it
+ * is: a running program still loads code from the folder. Another start may make it at the same time.
+ */
 export async function bundleFleetctl() {
-  const outdir = join(ROOT, 'build/fleetctl');
+  if (isFresh()) return;
+  const outdir = fileURLToPath(bundle).replace(/\/$/, '');
   const made = `${outdir}.${process.pid}`;
   const { inputs } = await bundlePackage('fleetctl', made);
   const projects = new Set(Object.keys(inputs).flatMap((path) => /^(?:libs|tools)\/.*?(?=dist\/)/.exec(path) ?? []));
   const stamps = [...projects].map((project) => join(ROOT, project, 'dist/.tsbuildinfo'));
   const built = stamps.map((stamp) => [relative(outdir, stamp), statSync(stamp).mtimeMs]);
   writeFileSync(join(made, 'built.json'), JSON.stringify(Object.fromEntries(built)));
-  rmSync(outdir, { recursive: true, force: true });
-  renameSync(made, outdir);
+  const before = `${made}.before`;
+  try {
+    if (existsSync(outdir)) renameSync(outdir, before);
+    renameSync(made, outdir);
+  } catch (error) {
+    if (!isFresh()) throw error;
+  }
+  for (const folder of [before, made]) rmSync(folder, { recursive: true, force: true });
 }
 
 /**

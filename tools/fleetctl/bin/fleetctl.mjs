@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 // Runs on any Node >= 20: the bundle that `npm run build` makes, or what tsc wrote if that is newer. In a fresh clone it is built first, once.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundle, isFresh } from './bundle.mjs';
 
 const entry = new URL('../dist/main.js', import.meta.url);
-const bundle = new URL('../../../build/fleetctl/', import.meta.url);
 if (!existsSync(entry)) {
   const compiler = join(
     dirname(module.createRequire(import.meta.url).resolve('typescript/package.json')),
@@ -24,13 +24,3 @@ if (!existsSync(entry)) {
 module.enableCompileCache?.(); // Node 22 and later
 const { main } = await import(isFresh() ? new URL('index.js', bundle).href : entry.href);
 process.exitCode = await main(process.argv.slice(2));
-
-/** Whether the bundle has what tsc wrote last: `built.json` has the time of each project's build. */
-function isFresh() {
-  try {
-    const built = JSON.parse(readFileSync(new URL('built.json', bundle), 'utf8'));
-    return Object.entries(built).every(([file, at]) => statSync(new URL(file, bundle)).mtimeMs === at);
-  } catch {
-    return false;
-  }
-}

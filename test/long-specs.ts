@@ -5,13 +5,13 @@
  */
 export const LONG_SPECS = [
   'test/failure/fleet-effects.spec.ts',
+  'test/e2e/call-counts.spec.ts',
   'test/e2e/containers.spec.ts',
   'test/failure/fleet-stores.spec.ts',
   'test/e2e/tutorials.spec.ts',
   'test/observability/outages.spec.ts',
   'test/e2e/programs.spec.ts',
   'test/e2e/images.spec.ts',
-  'test/e2e/call-counts.spec.ts',
   'test/e2e/operator-views.spec.ts',
   'test/abuse/programs.spec.ts',
   'test/failure/python-sandbox.spec.ts',

@@ -16,7 +16,7 @@ interface Counted {
 
 /** Counts the paths that have a ceiling, in one process. */
 async function countPaths(): Promise<Counted[]> {
-  const env = { ...process.env, BENCH_ONE_PROCESS: '1', COUNT_CEILED: '1', COUNT_WARM: '600', COUNT_CALLS: '600' };
+  const env = { ...process.env, BENCH_ONE_PROCESS: '1', COUNT_CEILED: '1', COUNT_WARM: '300' };
   const counting = fork(PROGRAM, { env, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   try {
     const [rows] = (await once(counting, 'message')) as [Counted[]];

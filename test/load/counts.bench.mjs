@@ -1,8 +1,8 @@
 /**
- * Function invocations per call by layer, and what coverage does not see: JSON, timers, ticks, Redis, NATS, SQLite. 16 connections.
+ * Function invocations per call by layer, and what coverage does not see: JSON, timers, ticks, Redis, NATS, SQLite. 16 connections, 40 calls/s.
  *
- *   npm run bench -- counts     COUNT_PATHS=regular expression of `path, entryPoint`; COUNT_CALLS (1500) and COUNT_WARM (1500) per path;
- *                               BENCH_ONE_PROCESS=1 for all services in one process; COUNT_TOP=n lists the functions that run most
+ *   npm run bench -- counts     COUNT_PATHS=regular expression of `path, entryPoint`; COUNT_WARM (1500) calls per path
+ *                               before the count; BENCH_ONE_PROCESS=1 for all services in one process; COUNT_TOP=n lists the functions that run most
  */
 import { connect, headers as natsHeaders } from 'nats';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,13 +11,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'undici';
 import { CEILINGS } from './call-ceilings.mjs';
-import { countCalls, startCoverage } from './counts.mjs';
+import { CONNECTIONS, countCalls, countIdle, startCoverage } from './counts.mjs';
 import { ENTRY_POINTS, PATHS, withPaths } from './paths.mjs';
 
-const CONNECTIONS = 16;
-const CALLS = Number(process.env.COUNT_CALLS ?? 1_500);
 const WARM = Number(process.env.COUNT_WARM ?? 1_500);
-/** Calls after the coverage began, which are not counted: V8 compiles functions again then. */
+/** Calls per path after the coverage began, which are not counted. */
 const SETTLE = 300;
 const WANTED = new RegExp(process.env.COUNT_PATHS ?? '.');
 /** For the spec: the paths of `call-ceilings.mjs`. */
@@ -57,13 +55,15 @@ async function countAll(root, fleet, sockets) {
   const rows = [];
   try {
     for (const { make } of wanted) await make(WARM);
-    const processes = await startCoverage(root, sockets);
+    const counted = { root, processes: await startCoverage(root, sockets), redisUrl: fleet.redis_url };
+    // V8 compiles functions again after the coverage began.
+    for (const { make } of wanted) await make(SETTLE);
+    const idle = await countIdle(counted);
     for (const { name, make } of wanted) {
-      await make(SETTLE);
-      const found = await countCalls({ root, processes, redisUrl: fleet.redis_url, make, calls: CALLS });
+      const found = await countCalls(counted, idle, () => make(CONNECTIONS));
       rows.push({ path: name, ceiling: CEILINGS[name], ...rounded(found) });
     }
-    for (const { close } of processes) close();
+    for (const { close } of counted.processes) close();
   } finally {
     await Promise.all([nats.close(), pool.close()]);
   }

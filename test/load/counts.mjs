@@ -1,6 +1,10 @@
 /**
- * Function invocations per call, by layer and package, of all processes of a fleet. V8's precise coverage counts them: to within 5 % the
- * same on a busy and on a quiet machine, in one process and in processes. Worker threads are counted apart.
+ * Function invocations per call, by layer and package, of all processes of a fleet, counted by V8's precise coverage. Worker threads are
+ * counted apart.
+ *
+ * Timers run by time and not by call, so a machine that takes longer for a call would count more. Calls therefore arrive at a fixed pace, in
+ * windows of equal length. Of each function the median of the windows counts, so that rare work, such as a refresh of a source, does not,
+ * and what the fleet does without calls in the same time is subtracted.
  */
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
@@ -8,6 +12,7 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** A function with fewer invocations per call belongs to a timer or to a rare branch, and is not counted as distinct. */
@@ -60,24 +65,81 @@ const COUNTERS = {
   'NATS messages': ['npm nats', /^processMsg$/],
 };
 
+/** Calls that arrive together, one on each connection, and the time between two arrivals. A busy machine answers them within it. */
+export const CONNECTIONS = 16;
+const BURST_EVERY_MS = 400;
+const BURSTS = 4;
+const WINDOWS = 5;
+/** Bursts before the first window: the outcome of a call is looked for again 2.5 s after it. */
+const SETTLING = 8;
+
 /**
- * Counts what a fleet does for `calls` calls.
- * @param {{root: string, sockets: string, redisUrl: string, make: (calls: number) => Promise<void>, calls: number}} options
+ * Counts what a fleet does without calls.
+ * @param {{root: string, processes: object[], redisUrl: string}} fleet
+ */
+export function countIdle(fleet) {
+  return countWindows(fleet, () => Promise.resolve());
+}
+
+/**
+ * Counts what a fleet does for a call, beyond what it does without calls.
+ * @param {{root: string, processes: object[], redisUrl: string}} fleet
+ * @param {object} idle of `countIdle`
+ * @param {() => Promise<void>} burst makes a call on each connection
  * @returns {Promise<{invocations: number, functions: number, threads: number, layers: Record<string, number>, packages: Record<string, number>,
  *   processes: Record<string, number>, top: Record<string, number>, also: Record<string, number>}>} all per call
  */
-export async function countCalls({ root, processes, redisUrl, make, calls }) {
-  await Promise.all(processes.map(({ ask }) => ask('take')));
-  const redis = new Redis(redisUrl);
-  await redis.call('CONFIG', 'RESETSTAT');
-  await make(calls);
-  const taken = await Promise.all(processes.map(({ ask }) => ask('take')));
-  const commands = await commandsOf(redis);
-  redis.disconnect();
-  return summary({ root, processes, taken, commands, calls });
+export async function countCalls(fleet, idle, burst) {
+  const busy = await countWindows(fleet, burst);
+  const share = busy.ms / idle.ms;
+  const perCall = (name) => (busy.counts[name] - share * (idle.counts[name] ?? 0)) / (BURSTS * CONNECTIONS);
+  return summary(fleet, new Map(Object.keys(busy.counts).map((name) => [name, perCall(name)])));
 }
 
-function summary({ root, processes, taken, commands, calls }) {
+/** The median of the windows: their time, and counts by names of `countsOf`. */
+async function countWindows({ processes, redisUrl }, burst) {
+  const take = () => Promise.all(processes.map(({ ask }) => ask('take')));
+  const redis = new Redis(redisUrl);
+  const windows = [];
+  try {
+    await paced(SETTLING, burst);
+    while (windows.length < WINDOWS) {
+      await take();
+      await redis.call('CONFIG', 'RESETSTAT');
+      const began = performance.now();
+      await paced(BURSTS, burst);
+      const ms = performance.now() - began;
+      windows.push({ ms, counts: countsOf(await take(), await commandsOf(redis)) });
+    }
+  } finally {
+    redis.disconnect();
+  }
+  const names = new Set(windows.flatMap(({ counts }) => [...counts.keys()]));
+  const counts = {};
+  for (const name of names) counts[name] = median(windows.map((window) => window.counts.get(name) ?? 0));
+  return { ms: median(windows.map(({ ms }) => ms)), counts };
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[(values.length - 1) / 2];
+
+/** Begins a burst at each interval, or when the last one has ended. */
+async function paced(bursts, burst) {
+  for (let left = bursts; left > 0; left -= 1) await Promise.all([burst(), sleep(BURST_EVERY_MS)]);
+}
+
+/** What the processes counted. Names are JSON: `[process, url, function, offset]`, or `[counter]`. */
+function countsOf(taken, commands) {
+  const counts = new Map();
+  const add = (name, count) => counts.set(name, (counts.get(name) ?? 0) + count);
+  taken.forEach(({ functions, native }, index) => {
+    for (const [url, title, offset, count] of functions) add(JSON.stringify([index, url, title, offset]), count);
+    for (const [name, count] of Object.entries(native)) add(JSON.stringify([name]), count);
+  });
+  for (const [name, count] of Object.entries(commands)) add(JSON.stringify([name]), count);
+  return counts;
+}
+
+function summary({ root, processes }, counts) {
   const found = {
     invocations: 0,
     functions: 0,
@@ -91,23 +153,21 @@ function summary({ root, processes, taken, commands, calls }) {
   const add = (table, name, count) => (table[name] = (table[name] ?? 0) + count);
   // A function that runs in several processes is one function.
   const functions = new Map();
-  processes.forEach(({ name, thread }, index) => {
-    for (const [url, title, offset, count] of taken[index].functions) {
-      const perCall = count / calls;
-      add(found.processes, name, perCall);
-      if (thread !== '0') found.threads += perCall;
-      const key = `${thread === '0' ? 'main' : 'thread'} ${url}:${offset}`;
-      const known = functions.get(key) ?? {
-        isMain: thread === '0',
-        url,
-        title: `${title || '(anonymous)'}:${offset}`,
-        perCall: 0,
-      };
-      known.perCall += perCall;
-      functions.set(key, known);
+  for (const [text, perCall] of counts) {
+    const [index, url, title, offset] = JSON.parse(text);
+    if (url === undefined) {
+      add(found.also, index, perCall);
+      continue;
     }
-    for (const [name_, count] of Object.entries(taken[index].native)) add(found.also, name_, count / calls);
-  });
+    const { name, thread } = processes[index];
+    const isMain = thread === '0';
+    add(found.processes, name, perCall);
+    if (!isMain) found.threads += perCall;
+    const key = `${isMain ? 'main' : 'thread'} ${url}:${offset}`;
+    const known = functions.get(key) ?? { isMain, url, title: `${title || '(anonymous)'}:${offset}`, perCall: 0 };
+    known.perCall += perCall;
+    functions.set(key, known);
+  }
   for (const { isMain, url, title, perCall } of functions.values()) {
     if (!isMain) continue;
     const group = packageOf(root, url);
@@ -119,7 +179,6 @@ function summary({ root, processes, taken, commands, calls }) {
     for (const [counter, [from, name]] of Object.entries(COUNTERS))
       if (group === from && name.test(title.split(':', 1)[0])) add(found.also, counter, perCall);
   }
-  for (const [name, count] of Object.entries(commands)) add(found.also, name, count / calls);
   return found;
 }
 

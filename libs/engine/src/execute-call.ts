@@ -13,7 +13,7 @@ import { concurrencyLimit } from './steps/concurrency-limit.js';
 import { checkIds, parentSpending, progressUntilEnd, shownNames } from './steps/entry.js';
 import { fallback } from './steps/fallback.js';
 import { idempotencyKey } from './steps/idempotency-key.js';
-import { attemptInterceptors, callInterceptors, replayInterceptors, resultInterceptors } from './steps/interceptors.js';
+import { interceptors, replayInterceptors } from './steps/interceptors.js';
 import { journal } from './steps/journal.js';
 import { keepAside } from './steps/keep-aside.js';
 import { loadShedding, ToolLatencies } from './steps/load-shedding.js';
@@ -45,7 +45,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(permission())
       .add(readArguments(ports))
       .add(askPolicy(ports))
-      .add(callInterceptors(ports))
+      .add(interceptors(ports, 'call'))
       .add(askPeople(ports))
       .add(userGrant(ports))
       .add(admitted(ports))
@@ -59,7 +59,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(cache(ports, latencies))
       .add(sessionDedupe(ports))
       .add(singleFlight(ports))
-      .add(resultInterceptors(ports))
+      .add(interceptors(ports, 'result'))
       // May refuse before anything is reserved:
       .add(concurrencyLimit(ports))
       .add(loadShedding(latencies))
@@ -71,7 +71,7 @@ export function callSteps(ports: EnginePorts): Steps<ActiveCall, Call> {
       .add(breaker(ports))
       // Every attempt:
       .add(retry(ports))
-      .add(attemptInterceptors(ports))
+      .add(interceptors(ports, 'attempt'))
       .add(attemptTimeout(ports))
       .add(journal(ports))
   );

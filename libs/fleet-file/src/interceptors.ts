@@ -31,46 +31,27 @@ const KINDS: Record<
 };
 const OWN = new Set(Object.values(KINDS).flatMap(({ own }) => own));
 
-/** What the schema of interceptors cannot say: which fields go together. */
+/** What the schema of interceptors cannot say: which fields go together. A mandatory one watches every call and is never left out. */
 export function findInterceptorFaults(interceptors: { [name: string]: InterceptorSettings }): Fault[] {
   return Object.entries(interceptors).flatMap(([name, one]) => {
     const path = memberPath('interceptors', name);
     const { own, required } = KINDS[one.kind];
-    const present = Object.keys(one) as (keyof InterceptorSettings)[];
-    const foreign = present.filter((key) => OWN.has(key) && !own.includes(key));
+    const faults: Fault[] = [];
+    const refuse = (keys: (keyof InterceptorSettings)[], message: string): void =>
+      void faults.push(...keys.map((key) => ({ path: `${path}.${key}`, message })));
+    const among = (...keys: (keyof InterceptorSettings)[]) => keys.filter((key) => one[key] !== undefined);
+    const foreign = [...OWN].filter((key) => one[key] !== undefined && !own.includes(key));
+    refuse(foreign, `does not belong to an interceptor of kind ${one.kind}`);
     const missing = required.filter((key) => one[key] === undefined);
-    return [
-      ...foreign.map((key) => ({
-        path: `${path}.${key}`,
-        message: `does not belong to an interceptor of kind ${one.kind}`,
-      })),
-      ...missing.map((key) => ({
-        path: `${path}.${key}`,
-        message: `is missing; an interceptor of kind ${one.kind} needs it`,
-      })),
-      ...findMandatoryFaults(one, path),
-      ...findFileFaults(one, path),
-      ...findPatternFaults(one, path),
-    ];
+    refuse(missing, `is missing; an interceptor of kind ${one.kind} needs it`);
+    if (one.mandatory) {
+      refuse(among('tools', 'toolsets'), 'narrows an interceptor that is mandatory');
+      if (one.on_failure === 'open') refuse(['on_failure'], 'must be closed in an interceptor that is mandatory');
+    }
+    const relative = among('file', 'token_file').filter((key) => !String(one[key]).startsWith('/'));
+    refuse(relative, 'must be an absolute path');
+    return [...faults, ...findPatternFaults(one, path)];
   });
-}
-
-/** A mandatory interceptor watches every call and is never left out. */
-function findMandatoryFaults(one: InterceptorSettings, path: string): Fault[] {
-  if (!one.mandatory) return [];
-  const narrowed = (['tools', 'toolsets'] as const).filter((key) => one[key] !== undefined);
-  const faults = narrowed.map((key) => ({
-    path: `${path}.${key}`,
-    message: 'narrows an interceptor that is mandatory',
-  }));
-  if (one.on_failure !== 'open') return faults;
-  return [...faults, { path: `${path}.on_failure`, message: 'must be closed in an interceptor that is mandatory' }];
-}
-
-function findFileFaults(one: InterceptorSettings, path: string): Fault[] {
-  return (['file', 'token_file'] as const)
-    .filter((key) => one[key] !== undefined && !one[key].startsWith('/'))
-    .map((key) => ({ path: `${path}.${key}`, message: 'must be an absolute path' }));
 }
 
 function findPatternFaults({ patterns = {} }: InterceptorSettings, path: string): Fault[] {

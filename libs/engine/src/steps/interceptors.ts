@@ -44,19 +44,14 @@ const MAX_REASON_CHARS = 500;
 /** Names of the engine in metadata that interceptors may add. */
 const MARKS = ['untrusted', 'disclaimer'];
 
-/** Runs interceptors around a call that the policy allows. @throws ToolError POLICY_DENIED; of changed arguments as `withArguments` */
-export function callInterceptors(ports: Ports): Step {
-  return interceptorStep('call interceptors', { ports, at: 'call' });
-}
-
-/** Runs interceptors around the execution, inside everything that keeps or shares its result. @throws ToolError POLICY_DENIED */
-export function resultInterceptors(ports: Ports): Step {
-  return interceptorStep('result interceptors', { ports, at: 'result' });
-}
-
-/** Runs interceptors around each attempt. A refusal is a failed attempt, so that budget and journal settle the ones before it. */
-export function attemptInterceptors(ports: Ports): Step {
-  return interceptorStep('attempt interceptors', { ports, at: 'attempt' });
+/**
+ * Runs the interceptors of a place. A refusal of an attempt is a failed attempt, so that budget and journal settle the ones before it.
+ * @throws ToolError POLICY_DENIED; of arguments that are changed at `call` as `withArguments`
+ */
+export function interceptors(ports: Ports, at: InterceptorPlace): Step {
+  const here = ports.interceptors.filter((one) => one.at.includes(at));
+  const name = `${at} interceptors`;
+  return here.length === 0 ? step(name) : step(name, (call, next) => chain(here, { ports, at }, next)(call));
 }
 
 /** Passes replays through the interceptors inside of it: the journal has outcomes as executors stored them. */
@@ -70,14 +65,9 @@ export function replayInterceptors(ports: Ports): Step {
   });
 }
 
-function interceptorStep(name: string, stand: Stand): Step {
-  const here = stand.ports.interceptors.filter(({ at }) => at.includes(stand.at));
-  return here.length === 0 ? step(name) : step(name, (call, next) => chain(here, stand, next)(call));
-}
-
 /** The interceptors that watch a call, around `end`. */
-function chain(interceptors: readonly Interceptor[], stand: Stand, end: Next): Next {
-  return interceptors.reduceRight<Next>(
+function chain(watching: readonly Interceptor[], stand: Stand, end: Next): Next {
+  return watching.reduceRight<Next>(
     (inner, one) => (call) =>
       one.watches(call.tool, call.request.target.view?.toolset.name) ? around(one, stand, call, inner) : inner(call),
     end,
@@ -182,7 +172,7 @@ function answered(one: Interceptor, stand: Stand, call: Call, verdict: Intercept
   // An interceptor further out has answered.
   if (active.answer) return call;
   const { output = null, text = showValue(output), content, metadata = {} } = verdict as Partial<InterceptedAnswer>;
-  const given = succeeded({ output, text, content, metadata: ownMetadata(metadata), attempts: 1 });
+  const given = succeeded({ output, text, content, metadata: mergedMetadata(metadata), attempts: 1 });
   const fault = faultOf(call, stand, undefined, given);
   if (fault !== undefined) throw denial('POLICY_DENIED', one, call, fault);
   note(stand.ports, one, call, 'answered');
@@ -214,7 +204,7 @@ async function concluded(
     output,
     text,
     content,
-    metadata: isTrusted ? metadata : { ...ownMetadata(metadata), ...engineMetadata(result.metadata) },
+    metadata: isTrusted ? metadata : mergedMetadata(metadata, result.metadata),
   };
   if (after.failure && error) after.failure = { ...after.failure, message: error.message, details: error.details };
   const fault = faultOf(call, stand, result, after);
@@ -269,12 +259,9 @@ function withheld(one: Interceptor, call: Call, why: string, result: CallResult)
   return explainFailure(call.tool.name, failed(error, { usage, timing, attempts, replayOf }));
 }
 
-function denial(
-  code: 'POLICY_DENIED' | 'RESULT_WITHHELD',
-  { name }: Interceptor,
-  { tool }: Call,
-  why: string,
-): ToolError {
+type DenialCode = 'POLICY_DENIED' | 'RESULT_WITHHELD';
+
+function denial(code: DenialCode, { name }: Interceptor, { tool }: Call, why: string): ToolError {
   const what = code === 'POLICY_DENIED' ? 'refuses' : 'withholds the result of';
   const message = `Interceptor '${name}' ${what} '${tool.name}': ${why}`;
   return new ToolError(code, { message, details: { interceptor: name, reasons: [why] } });
@@ -289,23 +276,19 @@ function note({ meter }: Ports, { name }: Interceptor, { active }: Call, did: Di
 
 /** The result with the intervention in its metadata. */
 function marked<R extends CallResult>(result: R, { name }: Interceptor, did: Did): R {
-  return { ...result, metadata: withMark(result.metadata, { interceptor: name, did }) };
+  const { interceptors: before } = result.metadata;
+  const all = [...(Array.isArray(before) ? before : []), { interceptor: name, did }];
+  return { ...result, metadata: { ...result.metadata, interceptors: all } };
 }
 
-function withMark(metadata: JsonObject, mark: JsonObject): JsonObject {
-  const { interceptors: before } = metadata;
-  return { ...metadata, interceptors: [...(Array.isArray(before) ? before : []), mark] };
+/** The part of metadata that interceptors decide, over that of the engine. */
+function mergedMetadata(own: JsonObject, ofEngine: JsonObject = {}): JsonObject {
+  const isOfEngine = ([name]: [string, unknown]): boolean => ENGINE_METADATA.includes(name);
+  return Object.fromEntries([
+    ...Object.entries(own).filter((entry) => !isOfEngine(entry) || MARKS.includes(entry[0])),
+    ...Object.entries(ofEngine).filter(isOfEngine),
+  ]);
 }
-
-/** The part of metadata that interceptors decide. */
-const ownMetadata = (metadata: JsonObject): JsonObject =>
-  withNames(metadata, (name) => !ENGINE_METADATA.includes(name) || MARKS.includes(name));
-
-const engineMetadata = (metadata: JsonObject): JsonObject =>
-  withNames(metadata, (name) => ENGINE_METADATA.includes(name));
-
-const withNames = (metadata: JsonObject, isWanted: (name: string) => boolean): JsonObject =>
-  Object.fromEntries(Object.entries(metadata).filter(([name]) => isWanted(name)));
 
 function toInterceptedCall(call: Call, at: InterceptorPlace): InterceptedCall {
   const { callId, request, tool, arguments: args, attempt } = call;

@@ -63,11 +63,20 @@ const tool = (parts) => ({
   ...parts,
 });
 
-function engine(parts) {
-  return makeExecuteCall(
-    memoryPorts([tool(parts)], new NoOp(), { clock, audit: new SilentAudit(), budget: new CountingBudget() }),
-  );
+function engine(parts, interceptors = []) {
+  const ports = { clock, audit: new SilentAudit(), budget: new CountingBudget(), interceptors };
+  return makeExecuteCall(memoryPorts([tool(parts)], new NoOp(), ports));
 }
+
+/** An interceptor in process that changes nothing. */
+const passing = (name) => ({
+  name,
+  at: ['call'],
+  timeoutMs: 2_000,
+  failsOpen: false,
+  watches: () => true,
+  intercept: (_call, next) => next(),
+});
 
 let serial = 0;
 const never = new AbortController().signal;
@@ -92,6 +101,8 @@ const validate = new Ajv2020({ useDefaults: true }).compile(schema);
 const noOp = new NoOp();
 const reader = new ArgumentReader(schema, { toolName: 'web_search' });
 const uncached = engine({ idempotent: true, cache_ttl_seconds: 0 });
+const intercepted = engine({ idempotent: true, cache_ttl_seconds: 0 }, [passing('a')]);
+const twice = engine({ idempotent: true, cache_ttl_seconds: 0 }, [passing('a'), passing('b')]);
 const unlimited = engine({ idempotent: true, cache_ttl_seconds: 0, rate_limit: 0 });
 const cached = engine({ idempotent: true });
 const effect = engine({ idempotent: false });
@@ -153,6 +164,8 @@ const variants = {
     return noOp.execute(args);
   },
   'engine: idempotent, uncached': () => uncached(request(fresh())),
+  'engine: + one passing interceptor': () => intercepted(request(fresh())),
+  'engine: + two passing interceptors': () => twice(request(fresh())),
   'engine: + result cache, miss': () => cached(request(fresh())),
   'engine: cached hit': () => cached(request(same)),
   'engine: with effects, journalled': () => effect(request(fresh())),

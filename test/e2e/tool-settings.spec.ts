@@ -175,6 +175,10 @@ const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_close
   name: 'plug_endless', description: 'Never answers', category: 'data', inputSchema: { type: 'object', properties: {} },
   handler: () => new Promise(() => {}),
 }), defineTool({
+  name: 'plug_large', description: 'Answers with a text', category: 'data', rateLimit: 0, memoryLimitMb: 1,
+  inputSchema: { type: 'object', properties: { bytes: { type: 'integer' }, padding: { type: 'string' } } },
+  handler: ({ bytes }) => ok(null, 'x'.repeat(bytes)),
+}), defineTool({
   name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0, costMicroUsd: 4_000,
   outputSchema: { type: 'object' },
   inputSchema: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] },
@@ -313,9 +317,11 @@ beforeAll(async () => {
     const { status, text } = await fleet.ask({ path, body });
     expect([status, text]).toEqual([201, expect.anything()]);
   };
-  await register('/api/v1/sources/mcp', { name: 'ma', ...mcpEntry() });
-  await register('/api/v1/sources/openapi', { name: 'oa', ...openApiEntry('oa') });
-  for (const tool of TOOLS) await register('/api/v1/sources/mcp', { name: `fa_${tool}`, ...functionEntry(tool) });
+  const small = { max_response_bytes: 100_000 };
+  await register('/api/v1/sources/mcp', { name: 'ma', ...mcpEntry(), ...small, start_seconds: 20 });
+  await register('/api/v1/sources/openapi', { name: 'oa', ...openApiEntry('oa'), ...small });
+  for (const tool of TOOLS)
+    await register('/api/v1/sources/mcp', { name: `fa_${tool}`, ...functionEntry(tool), ...small });
   await fleet.untilListed(['ma', 'fa', 'oa'].flatMap((prefix) => listed.map((tool) => `${prefix}_${tool}`)));
 });
 afterAll(async () => {
@@ -774,21 +780,68 @@ describe('every field of a tool', () => {
 
 describe('the limits that tools show', () => {
   /** Seconds after which a call ends that names no limit, by tool: its default by prefix, kind, strictness or declaration. */
-  const ENFORCED = { ff_once: 30, ff_slow: 1, of_look: 30, plug_echo: 15, execute_python: 10, run_program: 300 };
+  const SECONDS = { ff_once: 30, ff_slow: 1, of_look: 30, plug_echo: 15, execute_python: 10, run_program: 300 };
+  /** Bytes above which a result fails, and with which code. */
+  const RESULTS: Record<string, [limit: number, code: string]> = {
+    mf_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
+    ff_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
+    of_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
+    ma_once: [100_000, 'RESULT_TOO_LARGE'],
+    fa_once: [100_000, 'RESULT_TOO_LARGE'],
+    oa_once: [100_000, 'RESULT_TOO_LARGE'],
+    plug_large: [5 * 2 ** 20, 'RESULT_TOO_LARGE'],
+    execute_python: [4 * 2 ** 20, 'OUTPUT_LIMIT'],
+  };
+  const REQUEST = 8 * 2 ** 20;
+  const LIMITS = ['rate_limit', 'timeout_seconds', 'memory_limit_mb', 'max_request_bytes', 'max_result_bytes'];
+  const shownOf = async (name: string): Promise<Record<string, unknown>> =>
+    (await fleet.ask({ path: `/tools/${name}/metadata` })).body;
 
-  it.each(Object.entries(ENFORCED))('%s: %i s in every list', async (name, seconds) => {
-    const { body: listed } = await fleet.ask({ path: '/api/v1/tools' });
-    const overNatsListed = JSON.parse(await overNats('tool.list', {}, fleet.adminKey)) as { name: string }[];
-    const shown = [
-      listed.find((tool: { name: string }) => tool.name === name),
-      overNatsListed.find((tool) => tool.name === name),
-      ...(await Promise.all(
-        [`/api/v1/tools/${name}`, `/tools/${name}/metadata`, `/api/v1/catalog/${name}`].map((path) =>
-          fleet.ask({ path }).then(({ body }) => body),
-        ),
-      )),
+  it.each(Object.keys({ ...SECONDS, ...RESULTS }))('%s: the same in every list', async (name) => {
+    const named = (tools: { name: string }[]) => tools.find((tool) => tool.name === name) as object;
+    const read = async (path: string) => (await fleet.ask({ path })).body;
+    const mcp = [
+      named(await read('/api/v1/tools?format=mcp')),
+      named(JSON.parse(await overMcp('tools/list', {}, fleet.adminKey)).result.tools),
+    ] as { _meta: Record<string, object> }[];
+    const lists = [
+      named(await read('/api/v1/tools')),
+      named(await read('/api/v1/catalog')),
+      named(JSON.parse(await overNats('tool.list', {}, fleet.adminKey))),
+      ...(await Promise.all([`/api/v1/tools/${name}`, `/api/v1/catalog/${name}`].map(read))),
+      ...mcp.map(({ _meta }) => _meta['io.toolfleet/limits']),
     ];
-    expect(shown.map((tool) => tool.timeout_seconds)).toEqual(shown.map(() => seconds));
+    const shown = await shownOf(name);
+    const expected = Object.fromEntries(LIMITS.map((limit) => [limit, shown[limit]]));
+    expect(expected).toMatchObject({ max_request_bytes: REQUEST, rate_limit: expect.any(Number) });
+    for (const list of lists) expect(list).toMatchObject(expected);
+  });
+
+  it.each(Object.entries(SECONDS))('%s: %i s', async (name, seconds) => {
+    expect(await shownOf(name)).toMatchObject({ timeout_seconds: seconds });
+  });
+
+  it.each(Object.entries(RESULTS))('%s: results', async (name, [limit, code]) => {
+    expect(await shownOf(name)).toMatchObject({ max_result_bytes: limit });
+    const resultOf = async (bytes: number) => {
+      const id = 'x'.repeat(bytes);
+      const args: Record<string, object> = { plug_large: { bytes }, execute_python: { code: `'x' * ${bytes}` } };
+      return (await fleet.call(name, args[name] ?? (name.startsWith('o') ? { body: { id } } : { id }))).body;
+    };
+    expect(await resultOf(limit - 2_000)).toMatchObject({ success: true });
+    expect(await resultOf(limit + 1)).toMatchObject({ success: false, metadata: { code } });
+  });
+
+  it('requests, at every entry point', async () => {
+    const key = fleet.adminKey;
+    const padded = (bytes: number) => ({ bytes: 1, padding: 'x'.repeat(bytes) });
+    const ask = (bytes: number) => [
+      fleet.call('plug_large', padded(bytes), { key }).then(({ text }) => text),
+      overMcp('tools/call', { name: 'plug_large', arguments: padded(bytes) }, key),
+      overNats('tool.call', { name: 'plug_large', arguments: padded(bytes) }, key),
+    ];
+    for (const answer of ask(REQUEST - 1_000)) expect(await answer).toMatch(/"text":"x"/);
+    for (const answer of ask(REQUEST)) expect(await answer).toMatch(/PAYLOAD_TOO_LARGE|too large/i);
   });
 
   it('a run of Python and a tool that declares no time end when shown', async () => {
@@ -799,12 +852,9 @@ describe('the limits that tools show', () => {
   });
 
   it('a memory limit is shown where one is enforced', async () => {
-    const limitOf = async (name: string) => (await fleet.ask({ path: `/tools/${name}/metadata` })).body.memory_limit_mb;
-    expect([await limitOf('execute_python'), await limitOf('run_program'), await limitOf('plug_echo')]).toEqual([
-      64,
-      128,
-      null,
-    ]);
+    const names = ['execute_python', 'run_program', 'plug_echo', 'plug_large', 'ff_once'];
+    const shown = await Promise.all(names.map(shownOf));
+    expect(shown.map((tool) => tool['memory_limit_mb'])).toEqual([64, 128, 512, 512, null]);
   });
 });
 

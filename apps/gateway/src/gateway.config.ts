@@ -10,6 +10,7 @@ import {
   FLEET_FILE_KEYS,
   integer,
   list,
+  MCP_MAX_RESPONSE_BYTES,
   NATS_KEYS,
   TENANT_QUOTAS,
   number,
@@ -166,6 +167,7 @@ export const gatewayConfig = defineConfig(
       max: 600,
       help: 'Attempt timeout of MCP tools that declare none, and longest silence of servers with max_seconds',
     }),
+    MCP_MAX_RESPONSE_BYTES,
     MCP_RETRIES: integer({
       default: 3,
       min: 1,

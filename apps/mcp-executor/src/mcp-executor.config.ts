@@ -6,6 +6,7 @@ import {
   EXECUTOR_CONCURRENCY,
   hostList,
   integer,
+  MCP_MAX_RESPONSE_BYTES,
   MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   REDIS_KEYS,
@@ -29,12 +30,7 @@ export const mcpExecutorConfig = defineConfig(
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
-    MCP_MAX_RESPONSE_BYTES: integer({
-      default: 3 * 1024 * 1024,
-      min: 1_024,
-      max: 64 * 1024 * 1024,
-      help: 'Largest response of a server in bytes, after decompression',
-    }),
+    MCP_MAX_RESPONSE_BYTES,
     EXECUTOR_CONCURRENCY,
     MCP_CB_FAILURES: integer({
       default: 5,

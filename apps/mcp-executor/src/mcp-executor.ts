@@ -104,8 +104,8 @@ export class McpExecutor {
 
   private getTarget(message: ExecMessage & { binding: McpBinding }): McpTarget {
     const { server, transport, url, options } = message.binding;
-    // The gateway adds its default time to options without one.
-    const id = `${message.tool}@${message.revision}@${String(options?.timeout_seconds)}`;
+    // The gateway adds its default limits to options without them.
+    const id = [message.tool, message.revision, options?.timeout_seconds, options?.max_response_bytes].join('@');
     let target = this.targets.get(id);
     if (!target) {
       target = readTarget(server, transport, url, options ?? {});

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
-import { SIZES } from '@toolfleet/contracts/subjects';
+import { openapiResponseLimit } from '@toolfleet/contracts/subjects';
 
 /** Auth types of a collection: `auth_type` of the configuration file. */
 type AuthType = 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
@@ -25,14 +25,13 @@ export function readOptions(options: JsonObject | undefined): OperationOptions {
   const authConfig = isJsonObject(source.auth_config) ? source.auth_config : {};
   const headers = { ...stringMap(authConfig.extra_headers), ...stringMap(source.extra_headers) };
   const vendor = [source.vendor_adapter, authConfig.vendor].find((name) => typeof name === 'string' && name !== '');
-  const asked = Number(source.max_response_bytes ?? SIZES.upstreamResponse);
   return {
     authType: AUTH_TYPES.has(String(source.auth_type)) ? (source.auth_type as AuthType) : 'none',
     authConfig,
     extraHeaders: headers,
     vendorAdapter: typeof vendor === 'string' ? vendor : undefined,
     registration: typeof source.registration === 'string' ? source.registration : undefined,
-    maxResponseBytes: asked > 0 ? Math.min(asked, SIZES.upstreamResponse) : SIZES.upstreamResponse,
+    maxResponseBytes: openapiResponseLimit(source.max_response_bytes),
   };
 }
 

@@ -91,7 +91,7 @@ export function toExecResponse(run: RunReply, context: RunContext): ExecResponse
   const json = Buffer.from(JSON.stringify(response));
   const excess =
     json.length > SIZES.toolResult - ENVELOPE_BYTES
-      ? `the output has ${json.length} bytes, but at most ${SIZES.toolResult} are allowed: print or return less`
+      ? `the output has ${json.length} bytes, but at most ${SIZES.toolResult - ENVELOPE_BYTES} are allowed: print or return less`
       : resultExcess(json);
   return excess === undefined ? response : tooLarge(response, run, output, excess);
 }

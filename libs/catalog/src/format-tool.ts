@@ -1,7 +1,8 @@
 import { isJsonObject, toUsd, type JsonObject } from '@toolfleet/contracts';
 import { toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import type { LIST_FORMATS, ToolMetadata } from '@toolfleet/contracts/resources';
+import type { LIST_FORMATS, ToolLimits, ToolMetadata } from '@toolfleet/contracts/resources';
+import { maxResultBytes, SIZES } from '@toolfleet/contracts/subjects';
 import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/bounded-schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
@@ -54,6 +55,20 @@ function toGemini(tool: RegisteredTool): JsonObject {
   return parameters.properties === undefined ? { name, description } : { name, description, parameters };
 }
 
+/** Key of `_meta` with the limits of a tool, in lists for MCP clients. */
+const LIMITS_META = 'io.toolfleet/limits';
+
+/** The limits that calls of a tool have. `withLimits` has set those of the definition. */
+function toolLimits({ rate_limit, timeout_seconds, memory_limit_mb, binding }: RegisteredTool): ToolLimits {
+  return {
+    rate_limit: rate_limit!,
+    timeout_seconds: timeout_seconds!,
+    memory_limit_mb: memory_limit_mb ?? null,
+    max_request_bytes: SIZES.request,
+    max_result_bytes: maxResultBytes(binding) ?? null,
+  };
+}
+
 /** The tool object of the public API. */
 function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
   const shown: JsonObject = {
@@ -62,7 +77,7 @@ function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
     category: tool.category,
     version: tool.version,
     parameters,
-    timeout_seconds: tool.timeout_seconds!,
+    ...toolLimits(tool),
     cost_per_use: toUsd(tool.cost_per_use_micro_usd ?? 0),
   };
   if (!tool.available) shown.available = false;
@@ -81,7 +96,9 @@ function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle
   const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
   if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
   shown.annotations = annotations;
-  return { ...shown, ...toFleetListing(tool) };
+  const listing = toFleetListing(tool);
+  const meta = isJsonObject(listing?.['_meta']) ? listing['_meta'] : {};
+  return { ...shown, ...listing, _meta: { ...meta, [LIMITS_META]: { ...toolLimits(tool) } } };
 }
 
 /** Icons and `_meta` of a tool, with the page of its MCP App at an address that can be read through the fleet. */
@@ -147,10 +164,7 @@ export function toolMetadata(tool: RegisteredTool): ToolMetadata {
     category: tool.category,
     author: optional(tool.author),
     requires_auth: tool.requires_auth ?? false,
-    // `withLimits` has set them.
-    rate_limit: tool.rate_limit!,
-    timeout_seconds: tool.timeout_seconds!,
-    memory_limit_mb: optional(tool.memory_limit_mb),
+    ...toolLimits(tool),
     sandboxed: tool.sandboxed ?? false,
     dangerous: tool.dangerous ?? false,
     session_aware: tool.session_aware ?? false,

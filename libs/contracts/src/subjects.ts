@@ -242,8 +242,38 @@ export const HEADERS = {
 
 /** Largest sizes on the wire, in bytes. */
 export const SIZES = {
-  httpBody: 8 * 1024 * 1024,
+  /** `max_payload` of NATS. */
+  message: 16 * 1024 * 1024,
+  /** Body of a request to an entry point (HTTP, MCP, NATS): that of the ingress in deploy/k8s. */
+  request: 8 * 1024 * 1024,
   toolResult: 5 * 1024 * 1024,
   sandboxFiles: 4 * 1024 * 1024,
+  sandboxResult: 4 * 1024 * 1024,
   upstreamResponse: 3 * 1024 * 1024,
 } as const;
+
+/** Largest response of an OpenAPI server, in bytes. @param asked `max_response_bytes` of its source */
+export function openapiResponseLimit(asked: unknown): number {
+  return Number(asked) > 0 ? Math.min(Number(asked), SIZES.upstreamResponse) : SIZES.upstreamResponse;
+}
+
+/**
+ * Largest result of a tool, in bytes: of remote tools the response of the server after decompression, of Python its value, of builtin
+ * tools output, text and metadata as JSON. Undefined for kept results, which have the limits of the tools that made them.
+ */
+export function maxResultBytes(binding: Binding): number | undefined {
+  switch (binding.kind) {
+    case 'mcp':
+      // The gateway sets it in each definition (`withLimits`).
+      return Number(binding.options?.max_response_bytes ?? SIZES.upstreamResponse);
+    case 'openapi':
+      return openapiResponseLimit(binding.options?.max_response_bytes);
+    case 'python':
+    case 'program':
+      return SIZES.sandboxResult;
+    case 'builtin':
+      return SIZES.toolResult;
+    case 'result':
+      return undefined;
+  }
+}

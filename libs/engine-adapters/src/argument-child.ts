@@ -7,4 +7,4 @@ import { ArgumentReader, CHILD_STEPS } from '@toolfleet/bounded-schema';
 serveJobs(async ({ schema, rules, raw, view }: ArgumentJob) => {
   const reader = new ArgumentReader(schema, rules);
   return () => reader.read(raw, view, CHILD_STEPS);
-}, SIZES.httpBody);
+}, SIZES.request);

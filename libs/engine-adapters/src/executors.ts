@@ -107,8 +107,6 @@ interface QueueExecutorDeps {
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
   /** Reads the policy of the next sandbox job. */
   python?: () => Promise<PythonJobPolicy>;
-  /** WASI_MEMORY_LIMIT_MB. Only a lower limit is sent, because each sandbox applies its own setting. */
-  pythonMemoryMb?: number;
 }
 
 /** Runs attempts as jobs of one queue and waits for the reply on this gateway's reply channel. */
@@ -122,13 +120,13 @@ export class QueueExecutor extends Executor {
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
-    const python = call.tool.binding.kind === 'python' ? await this.#pythonPolicy(call) : undefined;
+    const python = call.tool.binding.kind === 'python' ? await this.deps.python?.() : undefined;
     const job: NewExecJob = {
       ...toExecMessage(call, this.deps.issueToken(call)),
       tenant_id: call.request.principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: this.deps.traceHeaders()?.traceparent,
-      python,
+      python: python && { ...python, memory_limit_mb: call.tool.memory_limit_mb },
     };
     return this.deps.credentials.during(call.request.principal, (startUntil) =>
       this.replies.submit(this.queue, job, {
@@ -139,12 +137,5 @@ export class QueueExecutor extends Executor {
         onProgress: call.request.onProgress,
       }),
     );
-  }
-
-  async #pythonPolicy({ tool }: Call): Promise<PythonJobPolicy | undefined> {
-    const { pythonMemoryMb } = this.deps;
-    const { memory_limit_mb: limitMb } = tool;
-    const python = await this.deps.python?.();
-    return python && { ...python, memory_limit_mb: limitMb === pythonMemoryMb ? undefined : limitMb };
   }
 }

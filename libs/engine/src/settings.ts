@@ -1,4 +1,5 @@
 import type { Milliseconds } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 
 /** How long a person may take to approve a call or to give it input. */
 export const ANSWER_MS: Milliseconds = 10 * 60_000;
@@ -9,6 +10,8 @@ export interface EngineSettings {
   prefixTimeoutsMs: Readonly<Record<string, Milliseconds>>;
   /** MCP_TIMEOUT_SECONDS. */
   mcpTimeoutMs: Milliseconds;
+  /** MCP_MAX_RESPONSE_BYTES: largest response of an MCP server without a limit of its own. */
+  mcpResponseBytes: number;
   /** Attempt timeout of OpenAPI tools. */
   openapiTimeoutMs: Milliseconds;
   /** MCP_RETRIES and OPENAPI_RETRIES: attempts, the first included, of idempotent tools that declare no retry policy. */
@@ -37,6 +40,7 @@ export interface EngineSettings {
 export const DEFAULT_SETTINGS: EngineSettings = {
   prefixTimeoutsMs: { search_: 10_000, create_: 30_000 },
   mcpTimeoutMs: 30_000,
+  mcpResponseBytes: SIZES.upstreamResponse,
   openapiTimeoutMs: 30_000,
   attempts: { mcp: 3, openapi: 3 },
   pythonTimeoutsMs: { standard: 10_000, strict: 5_000 },

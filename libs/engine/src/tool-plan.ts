@@ -12,6 +12,7 @@ import {
   userAuthOf,
   type RegisteredTool,
 } from '@toolfleet/contracts/tool-definition';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/bounded-schema';
@@ -193,6 +194,10 @@ export function withLimits(tool: RegisteredTool, settings: EngineSettings): Regi
   if (binding.kind === 'mcp') {
     // The longest silence of a server, less than an attempt may take where its entry has `max_seconds`.
     const options: JsonObject = { timeout_seconds: settings.mcpTimeoutMs / 1_000, ...binding.options };
+    options.max_response_bytes = Math.min(
+      Number(options.max_response_bytes ?? settings.mcpResponseBytes),
+      SIZES.message,
+    );
     const memoryMb = binding.transport === 'stdio' ? (options.memory_limit_mb ?? LOCAL_SERVER_MEMORY_MB) : undefined;
     return { ...limited, memory_limit_mb: memoryMb as number | undefined, binding: { ...binding, options } };
   }

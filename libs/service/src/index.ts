@@ -9,6 +9,7 @@ export {
   NATS_KEYS,
   DATABASE_KEYS,
   EXECUTOR_CONCURRENCY,
+  MCP_MAX_RESPONSE_BYTES,
   S3_KEYS,
   s3Faults,
   s3Login,

@@ -14,7 +14,7 @@ import {
   type Milliseconds,
 } from '@toolfleet/contracts';
 import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
-import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { HEADERS, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { CostlyTurns, FairSlots, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/bounded-schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
@@ -226,6 +226,8 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     try {
       if (this.options.admit) await this.options.admit(context);
       const { large } = this.options;
+      if (this.options.isEntryPoint && message.data.length > SIZES.request)
+        throw new ToolError('PAYLOAD_TOO_LARGE', { message: `A request has at most ${SIZES.request} bytes` });
       const isLarge = message.data.length > LARGE_MESSAGE;
       release = large?.hold(context, isLarge ? message.data.length : 0, 'request');
       if (served.exec && isLarge) await this.#turn(context);

@@ -30,6 +30,10 @@ export const CALCULATOR = {
   category: 'data',
   version: '1.0.0',
   timeout_seconds: 5,
+  rate_limit: 60,
+  memory_limit_mb: null,
+  max_request_bytes: 8 * 2 ** 20,
+  max_result_bytes: 5 * 2 ** 20,
   cost_per_use: 0,
   parameters: {
     type: 'object',

@@ -1,7 +1,7 @@
 import type { CatalogTool, CatalogToolDetail } from '@toolfleet/client';
 import { useState, type ReactNode } from 'react';
 import { useRoute } from '../api/queries.js';
-import { count, money, pretty } from '../format.js';
+import { byteSize, count, money, pretty } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { describeSchema } from '../schema/describe-schema.js';
 import { useSigned } from '../session.js';
@@ -81,6 +81,8 @@ function Properties({ tool }: { tool: CatalogToolDetail }) {
     ['Time limit', `${tool.timeout_seconds} s`],
     ['Effects', describeEffects(tool)],
     ['Memory limit', tool.memory_limit_mb === null ? 'none' : `${tool.memory_limit_mb} MB`],
+    ['Largest request', byteSize(tool.max_request_bytes)],
+    ['Largest result', tool.max_result_bytes === null ? 'none' : byteSize(tool.max_result_bytes)],
     ['Sandboxed', tool.sandboxed ? 'yes' : 'no'],
     ['Tags', tool.tags.join(', ') || 'none'],
   ];

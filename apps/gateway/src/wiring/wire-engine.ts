@@ -222,7 +222,6 @@ function wireExecutors(
     credentials,
     traceHeaders,
     python,
-    pythonMemoryMb: settings.WASI_MEMORY_LIMIT_MB,
   };
   const listAll = async (tenantId: string) =>
     (await Promise.all([definitions.list(tenantId), featureDefinitions.list(tenantId)])).map(({ tools }) => tools);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readQuotas } from '@toolfleet/contracts/account';
-import { QUEUES } from '@toolfleet/contracts/subjects';
+import { QUEUES, SIZES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
 import { isDevelopment } from '@toolfleet/contracts';
 import type { FleetFile } from '@toolfleet/fleet-file';
@@ -29,7 +29,7 @@ import {
   Toolsets,
 } from '@toolfleet/catalog';
 import { withLimits } from '@toolfleet/engine';
-import { CATALOG_TTL_MS, engineSettings, MAX_BODY_BYTES } from './engine-settings.js';
+import { CATALOG_TTL_MS, engineSettings } from './engine-settings.js';
 import { foreignVariables } from './foreign-variables.js';
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
@@ -319,7 +319,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
   const { nats, redis } = brokers;
   const address = publicAddress(settings, signIn);
   const hasSignIn = signIn.issuer !== undefined;
-  const maxBodyBytes = MAX_BODY_BYTES;
+  const maxBodyBytes = SIZES.request;
   const memory = new MemoryAccount({ maxBodyBytes, maxBytes: settings.GATEWAY_MAX_BODIES_MB * 1024 * 1024 });
   const streams = new EventStreams(STREAMS, memory, auth.watch);
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));

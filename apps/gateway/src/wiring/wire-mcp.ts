@@ -1,5 +1,5 @@
 import { isDevelopment } from '@toolfleet/contracts';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { ExecuteCall } from '@toolfleet/engine';
 import { VERSION, type ServiceHost } from '@toolfleet/service';
 import type { NatsClient } from '@toolfleet/transport';
@@ -30,7 +30,7 @@ import {
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
 import type { Brokers } from './brokers.js';
-import { CATALOG_TTL_MS, MAX_BODY_BYTES } from './engine-settings.js';
+import { CATALOG_TTL_MS } from './engine-settings.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 
 /** Number of tools above which `MCP_SURFACE=auto` lists `search_tools`: the definitions of more fill the context of a model. */
@@ -133,7 +133,7 @@ export function wireMcp(
       surface: settings.MCP_SURFACE,
       searchAbove: SEARCH_ABOVE,
       inlineBytes: INLINE_BYTES,
-      maxBodyBytes: MAX_BODY_BYTES,
+      maxBodyBytes: SIZES.request,
     },
   );
 }

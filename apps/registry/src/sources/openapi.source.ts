@@ -9,7 +9,7 @@ import type {
   RefusedTool,
 } from '@toolfleet/contracts/registry';
 import { DEFAULT_RATE_LIMIT, type ToolSource } from '@toolfleet/contracts/tool-definition';
-import { SIZES } from '@toolfleet/contracts/subjects';
+import { openapiResponseLimit } from '@toolfleet/contracts/subjects';
 import type { EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
@@ -117,7 +117,7 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
       collection_name: entry.name,
       rate_limit: entry.rate_limit ?? DEFAULT_RATE_LIMIT,
       timeout_seconds: entry.timeout_seconds,
-      max_response_bytes: Math.min(entry.max_response_bytes ?? SIZES.upstreamResponse, SIZES.upstreamResponse),
+      max_response_bytes: openapiResponseLimit(entry.max_response_bytes),
     };
     try {
       const { converted, spec } = await this.convert(entry, false);

@@ -50,13 +50,11 @@ const RESTART_PAUSE = { fromMs: 250, toMs: 30_000 };
 export class PluginProcesses extends ChildPool<PluginJob> {
   constructor(
     clock: Clock,
-    { size, heapMb, environment }: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv },
+    private readonly limits: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv },
   ) {
     super(clock, {
       program: childProgram(import.meta.url, 'plugin-child'),
-      size,
-      heapMb,
-      environment,
+      ...limits,
       maxWaiting: MAX_WAITING,
       jobsPerChild: JOBS_PER_PROCESS,
       graceMs: GRACE_MS,
@@ -75,7 +73,8 @@ export class PluginProcesses extends ChildPool<PluginJob> {
       },
     )) as object as { metadata: ToolMetadata; needs: ServiceName[] }[];
     return described.map(({ metadata, needs }) => ({
-      metadata,
+      // An author cannot choose a limit of the process.
+      metadata: { ...metadata, memoryLimitMb: this.limits.heapMb },
       needs,
       handle: (args, run, services) => this.handle(module, { metadata, needs }, args, run, services),
     }));

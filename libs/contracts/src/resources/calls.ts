@@ -16,6 +16,7 @@ import {
   object,
   record,
   text,
+  type RecordOf,
   type Schema,
   type Value,
 } from '../json-schema.js';
@@ -41,6 +42,23 @@ export const LIST_FORMATS = [
   'typescript',
 ] as const;
 
+/** Limits of the calls of a tool, the same in every list. */
+export const TOOL_LIMITS = {
+  rate_limit: number('Calls per minute and tenant; 0: no limit'),
+  timeout_seconds: number('Longest attempt'),
+  memory_limit_mb: nullable(
+    number(),
+    'MiB of a run, or of the process of its server or plugin; null: it has no limit of its own',
+  ),
+  max_request_bytes: integer('Largest request with its arguments'),
+  max_result_bytes: nullable(
+    integer(),
+    'Largest result: of MCP and OpenAPI tools the response of the server, of Python the value; null for `read_result`',
+  ),
+};
+/** The limits that calls of a tool have. */
+export type ToolLimits = RecordOf<typeof TOOL_LIMITS>;
+
 const LISTED_TOOL = named(
   'Tool',
   record(
@@ -50,7 +68,7 @@ const LISTED_TOOL = named(
       category: text(),
       version: text(),
       parameters: object('JSON Schema of the arguments'),
-      timeout_seconds: number(),
+      ...TOOL_LIMITS,
       cost_per_use: number('USD per call'),
       available: maybe(flag('False while no executor serves the tool; otherwise absent')),
       tags: maybe(list(text())),

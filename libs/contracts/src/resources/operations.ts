@@ -16,6 +16,7 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
+import { TOOL_LIMITS } from './calls.js';
 import { answer, empty, type Routes } from './route.js';
 
 export const TOOL_KIND = choice(['builtin', 'python', 'program', 'result', 'mcp', 'openapi']);
@@ -29,9 +30,7 @@ const METADATA = {
   category: text(),
   author: nullable(text()),
   requires_auth: flag(),
-  rate_limit: number('Calls per minute and tenant; 0: no limit'),
-  timeout_seconds: number('Longest attempt'),
-  memory_limit_mb: nullable(number(), 'MiB of a run or of the process of its server; null: it has no limit of its own'),
+  ...TOOL_LIMITS,
   sandboxed: flag(),
   dangerous: flag(),
   session_aware: flag(),

@@ -1,5 +1,6 @@
 import { readQuotas } from '@toolfleet/contracts/account';
 import { isDevelopment } from '@toolfleet/contracts';
+import { SIZES } from '@toolfleet/contracts/subjects';
 import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
 
@@ -161,6 +162,14 @@ export const EXECUTOR_CONCURRENCY = integer({
   min: 1,
   max: 10_000,
   help: 'Calls in flight at an executor; more are refused with QUEUE_FULL',
+});
+
+/** Key of the executor of MCP tools, and of gateways, which show and send it with each call. */
+export const MCP_MAX_RESPONSE_BYTES = integer({
+  default: SIZES.upstreamResponse,
+  min: 1_024,
+  max: SIZES.message,
+  help: 'Largest response of an MCP server in bytes, after decompression; the same for gateway and mcp-executor',
 });
 
 /** Keys of services with a database; spread into their table. */

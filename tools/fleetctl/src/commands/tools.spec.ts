@@ -116,7 +116,9 @@ describe('tools, describe, health', () => {
 
   it('describes a tool', async () => {
     const { out } = await run(['describe', 'calculator']);
-    expect(out).toContain('calculator 1.0.0  (data, free, at most 5 s)');
+    expect(out).toContain(
+      'calculator 1.0.0  (data, free)\nAt most 5 s, 60 calls a minute, requests of 8 MiB, results of 5 MiB\n',
+    );
     expect(out).toMatch(/expression \*\s+string/);
     expect(out).toMatch(/tags\s+array of integer/);
     expect(out).toContain('fleetctl call calculator --expression …');

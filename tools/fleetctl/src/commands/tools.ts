@@ -3,6 +3,7 @@ import { TOOLSET_OPTION, type Command } from '../command.js';
 import { optionValue, type CommandLine } from '../command-line.js';
 import { table, jsonText, shellWord, paint, plain } from '../terminal.js';
 import type { JsonObject } from '@toolfleet/contracts';
+import type { ToolLimits } from '@toolfleet/contracts/resources';
 import { CliError, EXIT } from '../cli-error.js';
 import { suggestion } from '@toolfleet/contracts/text';
 import { getTool, type Gateway } from '../gateway.js';
@@ -100,7 +101,7 @@ export const describe: Command = {
     }
     const cost = tool.cost_per_use === 0 ? 'free' : `$${tool.cost_per_use} per call`;
     terminal.out(
-      `${paint(terminal, 'bold', tool.name)} ${tool.version}  (${tool.category}, ${cost}, at most ${tool.timeout_seconds} s)\n\n${wrapped(plain(tool.description), terminal.width)}\n\n`,
+      `${paint(terminal, 'bold', tool.name)} ${tool.version}  (${tool.category}, ${cost})\n${limitsText(tool)}\n\n${wrapped(plain(tool.description), terminal.width)}\n\n`,
     );
     const rows = argumentRows(tool.parameters);
     terminal.out(
@@ -112,6 +113,19 @@ export const describe: Command = {
     return 0;
   },
 };
+
+/** The limits of a tool, as its calls have them. */
+function limitsText({ rate_limit: rate, ...tool }: ToolLimits): string {
+  const mb = (bytes: number): string => `${bytes / 2 ** 20} MiB`;
+  const limits = [
+    `${tool.timeout_seconds} s`,
+    rate > 0 ? `${rate} calls a minute` : [],
+    `requests of ${mb(tool.max_request_bytes)}`,
+    tool.max_result_bytes === null ? [] : `results of ${mb(tool.max_result_bytes)}`,
+    tool.memory_limit_mb === null ? [] : `${tool.memory_limit_mb} MiB of memory`,
+  ];
+  return `At most ${limits.flat().join(', ')}`;
+}
 
 /** Wraps text at the width of the terminal; without a terminal it is returned unchanged. */
 function wrapped(text: string, width = Number.POSITIVE_INFINITY): string {

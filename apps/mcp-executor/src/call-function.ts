@@ -1,4 +1,4 @@
-import { isServerFault, ToolError, type ErrorCode, type Json } from '@toolfleet/contracts';
+import { isServerFault, type Json } from '@toolfleet/contracts';
 import { failedResponse, sessionHeaders, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { McpBinding } from '@toolfleet/contracts/tool-definition';
 import { readFreshnessMs, type EgressClient } from '@toolfleet/egress';
@@ -6,7 +6,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { UserCredentials } from '@toolfleet/service/executor';
 import type { Attempt, AttemptLimits } from './call-mcp-tool.js';
-import { classifyMcpError } from './mcp-error.js';
+import { classifyMcpError, statusFailure } from './mcp-error.js';
 import type { McpTarget } from './mcp-target.js';
 import type { PostMessage } from './http-transport.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
@@ -19,9 +19,6 @@ export interface FunctionDeps {
   maxResponseBytes: number;
   users?: UserCredentials;
 }
-
-/** Characters of an upstream error that a message repeats. */
-const MAX_UPSTREAM_TEXT = 200;
 
 /**
  * One attempt at a plain function endpoint: `POST url {"function": <name>, "args": {...}}` with any JSON as answer. Never throws:
@@ -67,7 +64,9 @@ export async function callFunction(
       const cache_ttl_ms = readFreshnessMs(response.headers, clock.now());
       return { reply: { ...toResponse(text), cache_ttl_ms }, targetFault: false };
     }
-    return toStatusFault(response.status, text, readRetryAfterMs(response.headers['retry-after']));
+    const { status } = response;
+    const error = statusFailure(status, text, {}, readRetryAfterMs(response.headers['retry-after']));
+    return { reply: failedResponse(error), targetFault: isServerFault(status) };
   } catch (error) {
     const fault = classifyMcpError(error, target.server);
     return { reply: failedResponse(fault.error), targetFault: fault.targetFault };
@@ -96,21 +95,6 @@ function toResponse(text: string): ExecResponse {
     text: (typeof output === 'string' ? output : text.trim()).slice(0, MAX_TEXT),
     metadata: {},
   };
-}
-
-function toStatusFault(status: number, text: string, retryAfter: number | undefined): Attempt {
-  const error = new ToolError(toErrorCode(status), {
-    message: `HTTP ${status}: ${text.slice(0, MAX_UPSTREAM_TEXT)}`,
-    details: { status },
-    facts: { status, delivered: true },
-    retryAfterMs: retryAfter,
-  });
-  return { reply: failedResponse(error), targetFault: isServerFault(status) };
-}
-
-function toErrorCode(status: number): ErrorCode {
-  if (status === 401 || status === 403) return 'AUTH_NOT_CONFIGURED';
-  return isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR';
 }
 
 function readRetryAfterMs(header: string | string[] | undefined): number | undefined {

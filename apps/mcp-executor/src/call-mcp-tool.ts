@@ -197,8 +197,7 @@ async function attemptOnce(
     const failed = classifyMcpError(error, target.server);
     const isInVain = call?.exchange.isAskedInVain && failed.error.code !== 'CANCELLED';
     const fault = isInVain ? askedInVain(target.server) : failed;
-    const reconnect = fault.reconnect || (call?.exchange.isSessionLost === true && 'next');
-    return { fault: { ...fault, reconnect: !isResumed && reconnect }, session: call?.session };
+    return { fault: { ...fault, reconnect: !isResumed && fault.reconnect }, session: call?.session };
   }
 }
 

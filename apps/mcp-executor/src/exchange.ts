@@ -24,8 +24,6 @@ export class RequestExchange {
   asker: Asker | undefined;
   /** The server asked the caller, and nothing could pass the question on. */
   isAskedInVain = false;
-  /** The server may have lost the session: the next request opens another one. */
-  isSessionLost = false;
   /** Parts of results that could not be read, by name, with reasons. */
   readonly dropped: string[] = [];
 
@@ -61,11 +59,6 @@ export class RequestExchange {
     const { answer } = this;
     this.answer = undefined;
     return answer;
-  }
-
-  /** The server refused a request with an HTTP error and without an answer: after a restart, servers do so for sessions that they do not know. */
-  unanswered(status: number, hasSession: boolean): void {
-    if (hasSession && (status === 404 || status === 410 || status >= 500)) this.isSessionLost = true;
   }
 
   /** Stops the exchange; the first reason wins. */

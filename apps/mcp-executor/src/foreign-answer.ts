@@ -87,13 +87,8 @@ export function mediaType({ headers }: Pick<EgressResponse, 'headers'>): string 
  * A response as the SDK can read it. An answer to the request ends the request, whatever its HTTP status and media type are. Exceptions are
  * 401 and 403 with a challenge: the server has not applied such a request (RFC 9110, section 15.5.2).
  * @param readId the id of the request; undefined for notifications
- * @param onUnanswered called when the response has an HTTP error and no answer
  */
-export async function toReadable(
-  response: EgressResponse,
-  readId: ReadId,
-  onUnanswered: (status: number) => void = () => undefined,
-): Promise<FetchedResponse> {
+export async function toReadable(response: EgressResponse, readId: ReadId): Promise<FetchedResponse> {
   const { status, headers, body } = response;
   if (status >= 200 && status < 300 && status !== 202) {
     const type = mediaType(response);
@@ -103,7 +98,6 @@ export async function toReadable(
   const id = status === 401 || 'www-authenticate' in headers ? undefined : readId();
   const text = id === undefined ? '' : await body.text().catch(() => '');
   const answer = id === undefined ? undefined : findAnswer(text, id);
-  if (status >= 400 && !answer) onUnanswered(status);
   if (id === undefined) return response;
   if (!answer) return { ...response, body: bodyOf(Buffer.from(text)) };
   const asJson = { ...headers, 'content-type': 'application/json' };

@@ -86,11 +86,7 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
     try {
       const response = await post(JSON.stringify(message), headers, exchange.signal);
       if (response.status !== 200 || mediaType(response) !== 'application/json') {
-        const readable = await toReadable(
-          response,
-          () => message.id,
-          (status) => exchange.unanswered(status, sessionId !== undefined),
-        );
+        const readable = await toReadable(response, () => message.id);
         exchange.leaveToSdk(toFetchResponse(readable, (error) => (exchange.streamError = error)));
         return undefined;
       }

@@ -42,7 +42,7 @@ export function classifyMcpError(error: unknown, server: string): McpFault {
     };
   }
   if (error instanceof UnauthorizedError) return unauthorized(server, 401);
-  if (error instanceof InsufficientScopeError) return insufficientScope(error, server);
+  if (error instanceof InsufficientScopeError) return unauthorized(server, 403, error.requiredScope);
   if (error instanceof SdkHttpError) return toHttpFault(error, server);
   if (error instanceof ProtocolError) return toProtocolFault(error, server);
   if (error instanceof SdkError) return toSdkFault(error, server);
@@ -71,19 +71,27 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
   if (status === 401 || status === 403) return unauthorized(server, status);
   const text = typeof error.data?.text === 'string' ? error.data.text : error.message;
   const refusal = readRefusal(text);
-  const failure = new ToolError(isServerFault(status) && status !== 429 ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
-    message: `HTTP ${status}: ${cut(refusal ?? text)}`,
-    details: { server, status },
-    facts: { status, delivered: true },
-  });
   const isOfSession = ABOUT_SESSION.test(refusal ?? text);
   // 404: the session has ended (2025-11-25 transports); 400, 405 and 410 also come from a server that changed its revision or restarted.
   const isRefused = status === 404 || status === 410 || ((status === 400 || status === 405) && refusal === undefined);
   return {
-    error: failure,
-    reconnect: (isOfSession || isRefused) && 'repeat',
+    error: statusFailure(status, refusal ?? text, { server }),
+    // After a restart, a server may fail for sessions that it does not know.
+    reconnect: isOfSession || isRefused ? 'repeat' : status >= 500 && 'next',
     targetFault: isServerFault(status) && !isOfSession,
   };
+}
+
+/** The failure of a request whose only answer is an HTTP error. */
+export function statusFailure(status: number, text: string, details: JsonObject, retryAfterMs?: number): ToolError {
+  const isRefused = status === 401 || status === 403;
+  const isDown = isServerFault(status) && status !== 429;
+  return new ToolError(isRefused ? 'AUTH_NOT_CONFIGURED' : isDown ? 'NETWORK_ERROR' : 'UPSTREAM_ERROR', {
+    message: `HTTP ${status}: ${cut(text)}`,
+    details: { ...details, status },
+    facts: { status, delivered: true },
+    retryAfterMs,
+  });
 }
 
 /** The message of a JSON-RPC error without the id of a request; undefined for other texts. */
@@ -192,28 +200,16 @@ export function isUnreadable(error: unknown): error is SdkError {
   );
 }
 
-function unauthorized(server: string, status: number): McpFault {
+/** @param wanted the scope that a valid credential lacks; only the operator can request it (`oauth.scope`) */
+function unauthorized(server: string, status: number, wanted?: string): McpFault {
+  const scope = wanted === undefined ? '' : `: it requires the scope ${cut(wanted)}`;
   return {
     error: new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `The MCP server ${server} refused the fleet's credential (HTTP ${status})`,
+      message: `The MCP server ${server} refused the fleet's credential (HTTP ${status})${scope}`,
       details: { server, status, state: 'auth_failed' },
       facts: { reason: 'auth_failed' },
     }),
     reconnect: status === 401 && 'repeat',
-    targetFault: false,
-  };
-}
-
-/** The credential is valid but lacks a scope that only the operator can request (`oauth.scope`). */
-function insufficientScope({ requiredScope }: InsufficientScopeError, server: string): McpFault {
-  const wanted = requiredScope === undefined ? '' : `: it requires the scope ${cut(requiredScope)}`;
-  return {
-    error: new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `The MCP server ${server} refused the fleet's credential (HTTP 403)${wanted}`,
-      details: { server, status: 403, state: 'auth_failed' },
-      facts: { reason: 'auth_failed' },
-    }),
-    reconnect: false,
     targetFault: false,
   };
 }

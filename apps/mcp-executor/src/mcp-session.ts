@@ -18,7 +18,7 @@ import {
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
 import { isJsonObject, ToolError, type JsonObject, type PersonInput } from '@toolfleet/contracts';
-import { egressFetch, type EgressClient, type EgressResponse } from '@toolfleet/egress';
+import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { UserCredentials } from '@toolfleet/service/executor';
@@ -260,21 +260,12 @@ function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void
       if (exchange) exchange.streamError = error;
     };
   };
-  const readable = (init: RequestInit) => {
-    const exchange = RequestExchange.active;
-    return (response: EgressResponse) =>
-      toReadable(
-        response,
-        () => readRequestId(init.body),
-        (status) => exchange?.unanswered(status, new Headers(init.headers).has('mcp-session-id')),
-      );
-  };
   const send = egressFetch(deps.egress, (_url, init) => ({
     // The exchange's own timers end a call: a JSON response sends its headers only when the tool is done.
     timeouts: { headersMs: null, bodyIdleMs: null, totalMs: MAX_EXCHANGE_MS },
     maxBytes: RequestExchange.active?.isList ? Math.max(maxBytes, MAX_LIST_BYTES) : maxBytes,
     onBodyError: noteStreamError(),
-    onResponse: readable(init),
+    onResponse: (response) => toReadable(response, () => readRequestId(init.body)),
   }));
   const openStream = egressFetch(deps.streamEgress ?? deps.egress, () => ({
     timeouts: { headersMs: CONNECT_TIMEOUT_MS, bodyIdleMs: null, totalMs: null },

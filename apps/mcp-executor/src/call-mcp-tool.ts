@@ -240,7 +240,7 @@ async function sendCall(
     ? await requestFeature(session.reader, message, options)
     : await callTool(session, message, options);
   if (asksForInput(result)) return readTask(result) ?? toInputResponse(result, message, binding.server);
-  if (isFeature) return toFeatureResponse(result as JsonObject, binding);
+  if (isFeature) return toFeatureResponse(result as JsonObject, binding, call.exchange.dropped);
   const response = toExecResponse(result as JsonObject, binding.authority);
   const isLegacy = session.client.getProtocolEra() !== 'modern';
   return isLegacy && !response.ok && (call.exchange.isAskedInVain || reportsMissingInput(response))

@@ -13,7 +13,7 @@ import { toFleetBlock, withFleetAddress } from './fleet-addresses.js';
 import { classifyMcpError } from './mcp-error.js';
 import { withInput } from './input-request.js';
 import type { McpMessage } from './mcp-target.js';
-import { ownMeta } from './tool-result.js';
+import { ownMeta, unreadNote } from './tool-result.js';
 
 /** Maximum number of prompts, and of skills, of one server. */
 const MAX_PROMPTS = 1_000;
@@ -192,8 +192,15 @@ function serverUri({ authority }: McpBinding, args: JsonObject): string {
   return read && read.authority === authority ? read.uri : address;
 }
 
-/** A result as the outcome of an attempt: complete, but with addresses of the fleet, and without what concerns its exchange only. */
-export function toFeatureResponse(result: JsonObject, { authority }: McpBinding): ExecResponse {
+/**
+ * A result as the outcome of an attempt: complete, but with addresses of the fleet, and without what concerns its exchange only.
+ * @param dropped parts that could not be read; a line at the end names them
+ */
+export function toFeatureResponse(
+  result: JsonObject,
+  { authority }: McpBinding,
+  dropped: readonly string[] = [],
+): ExecResponse {
   const { resultType: _type, cacheScope: _scope, _meta, messages, contents, resources, skill, ...rest } = result;
   if (isNestedTooDeep(result)) {
     const message = `The result is nested deeper than ${MAX_BODY_DEPTH} levels`;
@@ -206,6 +213,12 @@ export function toFeatureResponse(result: JsonObject, { authority }: McpBinding)
   if (Array.isArray(contents)) output['contents'] = contents.map((content) => withFleetAddress(content, authority));
   if (Array.isArray(resources)) output['resources'] = resources.map((child) => withFleetAddress(child, authority));
   if (isJsonObject(skill)) output['skill'] = toFleetSkill(skill, authority);
+  if (dropped.length > 0) {
+    const text = unreadNote(dropped);
+    const { messages: shown, contents: read } = output as { messages?: Json[]; contents?: JsonObject[] };
+    shown?.push({ role: 'user', content: { type: 'text', text } });
+    read?.push({ uri: read[0]?.['uri'] ?? '', mimeType: 'text/plain', text });
+  }
   return { ok: true, output, text: '', metadata: {} };
 }
 

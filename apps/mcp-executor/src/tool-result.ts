@@ -37,15 +37,13 @@ export function toExecResponse(result: JsonObject, authority?: string): ExecResp
   const { read, unread } = readContent(result['content']);
   const structured = result['structuredContent'] ?? undefined;
   const isError = result['isError'] === true || result['isError'] === 'true';
-  const more = unread.length > MAX_NAMED ? [`${unread.length - MAX_NAMED} more`] : [];
-  const names = [...unread.slice(0, MAX_NAMED), ...more].join('; ');
   if (unread.length > 0 && read.length === 0 && structured === undefined && !isError)
-    return failedResponse(unreadableResult(names));
+    return failedResponse(unreadableResult(namesOf(unread)));
   const blocks = read.map((block) => toFleetBlock(block, authority));
   const texts = blocks.filter((block) => block['type'] === 'text').map((block) => String(block['text']));
   const output = structured ?? readOutput(texts.join('\n'), texts.length);
   if (unread.length > 0) {
-    const text = `[The result has parts that cannot be read: ${names}]`;
+    const text = unreadNote(unread);
     blocks.push({ type: 'text', text });
     texts.push(text);
   }
@@ -66,6 +64,15 @@ export function toExecResponse(result: JsonObject, authority?: string): ExecResp
   }
   return response;
 }
+
+function namesOf(unread: readonly string[]): string {
+  const more = unread.length > MAX_NAMED ? [`${unread.length - MAX_NAMED} more`] : [];
+  return [...unread.slice(0, MAX_NAMED), ...more].join('; ');
+}
+
+/** The line for the model about parts of a result that cannot be read. */
+export const unreadNote = (unread: readonly string[]): string =>
+  `[The result has parts that cannot be read: ${namesOf(unread)}]`;
 
 /** The failure of a tool that ran, without a readable result. It must not invite to a repetition. */
 export function unreadableResult(what: string): ToolError {

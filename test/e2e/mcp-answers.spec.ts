@@ -180,6 +180,25 @@ const REPLIES: Record<string, ScriptedReplies> = {
     if (method === 'tools/call') return { body: { error: { code: 'E_WORD', message: 'q must be a word' } } };
     return undefined;
   },
+  '/features': ({ method }) => {
+    const capabilities = { tools: {}, prompts: {}, resources: {} };
+    const uri = 'docs://guide';
+    const results: Record<string, object> = {
+      initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'x', version: '1' } },
+      'tools/list': { tools: [good] },
+      'prompts/list': { prompts: [{ name: 'greet', arguments: [{ name: 'who' }] }] },
+      'prompts/get': { messages: [hi, video].map((content) => ({ role: 'user', content })) },
+      'resources/list': { resources: [{ uri, name: 'guide' }] },
+      'resources/templates/list': { resourceTemplates: [] },
+      'resources/read': {
+        contents: [
+          { uri, text: 'hi' },
+          { uri, text: 7 },
+        ],
+      },
+    };
+    return results[method] && { body: { result: results[method] } };
+  },
   '/changed': ({ method, id }) => (method === 'tools/call' ? current(id) : undefined),
   ...Object.fromEntries(Object.entries(PROBES).map(([name, replies]) => [`/probe/${name}`, replies])),
   ...Object.fromEntries(
@@ -228,6 +247,7 @@ beforeAll(async () => {
         ...Object.fromEntries(
           pathsOf('/').map((path) => [nameOf(path), { url: `${scripted.origin}${path}`, trusted: true }]),
         ),
+        'probe-silent': { url: `${scripted.origin}/probe/silent`, trusted: true, start_seconds: 2 },
       },
     },
     env: { EGRESS_ALLOWED_ENDPOINTS: `${scripted.origin},${everything.origin},${asking.origin}` },
@@ -361,12 +381,33 @@ it('answers with members that JSON-RPC does not have are read', async () => {
   for (const call of [overHttp, overMcp]) expect((await call('envelopes_good')).text).toContain('q must be a word');
 });
 
+it('parts of prompts and resources that cannot be read are named', async () => {
+  await fleet.untilListed(['features_good']);
+  const request = async (method: string, params: object) =>
+    (
+      await fleet.ask({
+        path: '/mcp',
+        body: { jsonrpc: '2.0', id: 1, method, params },
+        headers: { accept: 'application/json, text/event-stream' },
+      })
+    ).text;
+  const [, uri] = /"uri":"([^"]*guide)"/.exec(await request('resources/list', {}))!;
+  for (const answer of [
+    await request('prompts/get', { name: 'features_greet', arguments: { who: 'x' } }),
+    await request('resources/read', { uri }),
+  ]) {
+    expect(answer).toContain('"text":"hi"');
+    expect(answer).toMatch(/\[The result has parts that cannot be read: (?:messages 1|\S*guide)[^\]]*\]/);
+  }
+});
+
 it.each(Object.keys(PROBES))('a server that is %s about server/discover is asked with initialize', async (name) => {
   const id = nameOf(`/probe/${name}`);
   await fleet.untilListed([`${id}_plain`]);
   for (const call of [overHttp, overMcp]) expect(await call(`${id}_plain`)).toMatchObject({ text: 'hi' });
   const { notes } = await source(id);
   if (name !== 'no_id') expect(notes.join('\n')).toContain('protocol_version');
+  if (name === 'silent') expect(notes.join('\n')).toContain('was not answered within 2 s');
 });
 
 describe.each(Object.keys(LOST).map(nameOf))('a server that lost its sessions and answers %s', (id) => {

@@ -956,6 +956,45 @@ describe('McpExecutor', () => {
     expect(await readFile(log, 'utf8')).toBe('call ');
   });
 
+  it('waits for the first answer of a local process as long as its source says', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolfleet-stdio-'));
+    closers.push(() => rm(folder, { recursive: true }));
+    // As a package that is downloaded at the first start, whose download begins again when it is ended.
+    const script = `
+      const { existsSync, writeFileSync } = require('node:fs');
+      const [marker] = process.argv.slice(1);
+      const serve = () => {
+        writeFileSync(marker, '');
+        require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+          const { id, method } = JSON.parse(line);
+          if (id === undefined) return;
+          const capabilities = { tools: {} };
+          const results = {
+            initialize: { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'x', version: '1' } },
+            'tools/list': { tools: [] },
+          };
+          const error = { code: -32601, message: 'Method not found' };
+          const answer = results[method] ? { result: results[method] } : { error };
+          process.stdout.write(JSON.stringify({ jsonrpc: '2.0', id, ...answer }) + '\\n');
+        });
+      };
+      existsSync(marker) ? serve() : setTimeout(serve, 4_000);`;
+    const { discover } = executor({ allowStdio: true });
+    const listed = (seconds: number) =>
+      discover({
+        server: 's',
+        transport: 'stdio',
+        command: process.execPath,
+        args: ['-e', script, join(folder, 'downloaded')],
+        start_seconds: seconds,
+      });
+    await expect(listed(1)).rejects.toMatchObject({
+      code: 'ATTEMPT_TIMED_OUT',
+      message: expect.stringContaining('within 1 s of its start; raise start_seconds'),
+    });
+    expect(await listed(25)).toMatchObject({ tools: [], protocol_version: '2025-11-25' });
+  });
+
   it('ends its calls when it closes, with their sockets', async () => {
     const held: ServerResponse[] = [];
     const { url, port } = await serve(misbehaving((_, response) => void held.push(response)));

@@ -73,7 +73,6 @@ const MAX_STREAM_BYTES = 64 * 1024 * 1024;
 export const STREAM_CONNECTIONS = { connectionsPerHost: 500, totalConnections: 500 };
 /** Safety net behind the limits of each exchange that end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
-const CONNECT_TIMEOUT_MS = 15_000;
 /** Longest wait for the notification stream of a session with calls that may ask. Some servers send its headers with the first message. */
 const STREAM_OPENING_MS = 1_000;
 /** A list may be longer than one result. */
@@ -145,12 +144,12 @@ export class UpstreamSession {
     relayQuestions(transport, client, target.declared, () => RequestExchange.active ?? only(asking));
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
-    const notes = target.revision === undefined ? answerDiscover(transport, deps.clock) : [];
+    const notes = target.revision === undefined ? answerDiscover(transport, target.startMs, deps.clock) : [];
     try {
-      await client.connect(transport, { timeout: CONNECT_TIMEOUT_MS, prior: readPrior(target), signal });
+      await client.connect(transport, { timeout: target.startMs, prior: readPrior(target), signal });
     } catch (error) {
       await client.close().catch(() => undefined);
-      throw target.stdio && isClosed(error) ? notStarted(target, error) : error;
+      throw notStarted(target, error) ?? error;
     }
     connection.negotiated(client.getNegotiatedProtocolVersion());
     // A server may ask on this stream as soon as a call begins; it drops a question that it cannot send.
@@ -268,7 +267,7 @@ function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void
     onResponse: (response) => toReadable(response, () => readRequestId(init.body)),
   }));
   const openStream = egressFetch(deps.streamEgress ?? deps.egress, () => ({
-    timeouts: { headersMs: CONNECT_TIMEOUT_MS, bodyIdleMs: null, totalMs: null },
+    timeouts: { headersMs: target.startMs, bodyIdleMs: null, totalMs: null },
     maxBytes: MAX_STREAM_BYTES,
     onBodyError: noteStreamError(),
   }));
@@ -310,12 +309,16 @@ function guardedCommand(options: StdioOptions, expand: (value: string) => string
   };
 }
 
-const isClosed = (error: unknown): boolean => error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
-
-/** The SDK reports only that the process ended. */
-function notStarted({ server, stdio }: McpTarget, cause: unknown): ToolError {
-  return new ToolError('NETWORK_ERROR', {
-    message: `The local MCP server ${server} cannot be started or exits at once: ${stdio?.command}`,
+/** Why a server has no session; undefined for errors that say it themselves. The SDK reports only that a process ended, or a time-out. */
+function notStarted({ server, stdio, startMs }: McpTarget, cause: unknown): ToolError | undefined {
+  const code = cause instanceof SdkError ? cause.code : undefined;
+  const isLate = code === SdkErrorCode.RequestTimeout;
+  if (!isLate && !(stdio && code === SdkErrorCode.ConnectionClosed)) return undefined;
+  const message = isLate
+    ? `The MCP server ${server} did not answer within ${startMs / 1_000} s of its start; raise start_seconds of the source if it needs longer`
+    : `The local MCP server ${server} cannot be started or exits at once: ${stdio?.command}`;
+  return new ToolError(isLate ? 'ATTEMPT_TIMED_OUT' : 'NETWORK_ERROR', {
+    message,
     details: { server },
     facts: { delivered: false },
     cause,

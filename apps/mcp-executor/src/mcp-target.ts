@@ -4,6 +4,7 @@ import type { ExecMessage } from '@toolfleet/contracts/execution';
 import {
   LOCAL_SERVER_MEMORY_MB,
   MCP_REVISIONS,
+  START_SECONDS,
   type McpBinding,
   type McpRevision,
 } from '@toolfleet/contracts/tool-definition';
@@ -32,6 +33,8 @@ export interface McpTarget {
   stdio?: StdioOptions;
   /** The registration (`crm` or `crm@acme`) for which secrets in the options were sealed; absent without sealed secrets. */
   registration?: string;
+  /** Time until the server answers the first request of a session or process. */
+  startMs: Milliseconds;
   /** Longest silence of one call; default: the time that the call has left. */
   timeoutMs?: Milliseconds;
   /** Calls may run longer than the longest silence, so the server is asked for progress even if the caller is not interested. */
@@ -107,6 +110,7 @@ export function readTarget(
     stdio,
     registration,
     livesOnProgress: readNumber(server, 'max_seconds', options['max_seconds']) !== undefined,
+    startMs: (readNumber(server, 'start_seconds', options['start_seconds']) ?? START_SECONDS) * 1_000,
     timeoutMs: timeoutSeconds === undefined ? undefined : timeoutSeconds * 1_000,
     maxResponseBytes,
     revision,

@@ -8,7 +8,7 @@ import {
   type RequestId,
   type Transport,
 } from '@modelcontextprotocol/client';
-import { isJsonObject, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { McpRevision } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { RequestExchange } from './exchange.js';
@@ -19,10 +19,10 @@ import { asInputRequired } from './server-task.js';
 import { intercept } from './traffic.js';
 
 /** A pinned revision is used without asking the server whether it speaks a newer one. */
-export function negotiation({ revision, stdio }: McpTarget): Partial<ClientOptions> {
+export function negotiation({ revision, stdio, startMs }: McpTarget): Partial<ClientOptions> {
   // `answerDiscover` gives up over HTTP; the SDK asks a local process on another transport.
   if (revision === undefined)
-    return { versionNegotiation: { mode: 'auto', probe: stdio ? { timeoutMs: DISCOVER_MS } : {} } };
+    return { versionNegotiation: { mode: 'auto', probe: stdio ? { timeoutMs: startMs } : {} } };
   if (isModern(revision)) return { versionNegotiation: { mode: { pin: revision } } };
   return { versionNegotiation: { mode: 'legacy' }, supportedProtocolVersions: [revision] };
 }
@@ -92,15 +92,13 @@ export function fillOmitted(transport: Transport, client: Client): void {
   });
 }
 
-/** Time in which a server says whether it speaks a revision of 2026. */
-const DISCOVER_MS = 10_000;
-
 /**
  * Answers `server/discover` in place of a server with an answer that cannot be read or does not arrive, as servers without the method do: the SDK
  * then sends `initialize`.
+ * @param withinMs time in which a server says whether it speaks a revision of 2026
  * @returns lines about it
  */
-export function answerDiscover(transport: Transport, clock: Clock): string[] {
+export function answerDiscover(transport: Transport, withinMs: Milliseconds, clock: Clock): string[] {
   const notes: string[] = [];
   const send = transport.send.bind(transport);
   let cancel = (): void => undefined;
@@ -117,7 +115,7 @@ export function answerDiscover(transport: Transport, clock: Clock): string[] {
       transport.onmessage?.({ jsonrpc: '2.0', id: message.id, error });
       stop.abort();
     };
-    const cancelTimer = clock.after(DISCOVER_MS, () => giveUp(`was not answered within ${DISCOVER_MS / 1_000} s`));
+    const cancelTimer = clock.after(withinMs, () => giveUp(`was not answered within ${withinMs / 1_000} s`));
     cancel = () => {
       isOpen = false;
       cancelTimer();

@@ -185,7 +185,7 @@ export class SessionPool {
       (error: unknown) => {
         if (this.slots.get(key) === slot) this.slots.delete(key);
         // The stored revision may be wrong. A refusal by the egress guard is not evidence about it.
-        if (!isToolError(error)) this.priors.set(target.key, undefined);
+        if (!isToolError(error) || error.code === 'ATTEMPT_TIMED_OUT') this.priors.set(target.key, undefined);
       },
     );
     return slot;

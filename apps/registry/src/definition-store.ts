@@ -111,7 +111,7 @@ export interface StoredRegistration<T = unknown> {
 
 /** Result of the last refresh of an OpenAPI document or MCP server, by any replica. */
 export interface SourceLook {
-  state: Extract<SourceState, 'ok' | 'failed' | 'auth_failed'>;
+  state: Extract<SourceState, 'pending' | 'ok' | 'failed' | 'auth_failed'>;
   at: EpochMs;
   error?: string;
   refused: RefusedTool[];

@@ -21,7 +21,7 @@ export class RegistryEvents {
     await this.catalog.refresh();
     for (const tool of this.catalog.quarantined()) if (!tool.quarantine.rejected) this.report(quarantined(tool));
     for (const [owner, look] of await this.store.looks())
-      if (look.state !== 'ok') this.report(failing(parseOwner(owner), look));
+      if (look.error !== undefined) this.report(failing(parseOwner(owner), look));
   }
 }
 

@@ -111,7 +111,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     await store
       .keepLook(toOwner(source), look)
       .catch((error: unknown) => logger.debug({ error, source }, 'the look at a source is not recorded'));
-    if (look.state !== 'ok') reportEvents();
+    if (look.error !== undefined) reportEvents();
   };
   const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
   const conversions = new OpenApiConversions(egress, clock, settings.OPENAPI_MAX_SPEC_SIZE);

@@ -283,6 +283,8 @@ export const FEATURE_NAME_PATTERN = /^(?:prompt|skill|resource):[A-Za-z0-9_-]{1,
 
 /** Calls per minute of a tool that declares no rate limit. */
 export const DEFAULT_RATE_LIMIT = 60;
+/** Time in which an MCP server without a declared limit answers its first request. */
+export const START_SECONDS = 15;
 /** Memory of the process of a local MCP server without a declared limit, in MiB. */
 export const LOCAL_SERVER_MEMORY_MB = 512;
 

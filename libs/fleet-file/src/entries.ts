@@ -22,7 +22,6 @@ export interface McpEntry extends McpRegister {
   args?: string[];
   env?: JsonObject;
   cwd?: string;
-  max_response_bytes?: number;
   /** Longest attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds?: number;
   /** The server accepts the idempotency key of a call. */

@@ -144,6 +144,7 @@ const mcpEntry = record({
   env: mapping,
   cwd: text,
   protocol_version: choice(...MCP_REVISIONS),
+  start_seconds: { type: 'number', minimum: 1, maximum: 120, title: 'a number of seconds from 1 to 120' },
   max_response_bytes: amount,
   max_seconds: amount,
   refresh_seconds: amount,

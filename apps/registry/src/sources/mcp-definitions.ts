@@ -195,6 +195,7 @@ function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
     'cwd',
     'memory_limit_mb',
     'protocol_version',
+    'start_seconds',
     'timeout_seconds',
     'max_response_bytes',
     'max_seconds',

@@ -27,6 +27,7 @@ const registered = (message: DefinitionRegister): DefinitionRegisterReply => ({
 describe('McpSource', () => {
   let clock: FakeClock;
   let asked: number;
+  let waitMs: number;
   let next: () => DiscoverReply | Promise<DiscoverReply>;
   let accept: (message: DefinitionRegister) => DefinitionRegisterReply | Promise<DefinitionRegisterReply>;
   let footings: (Footing | undefined)[];
@@ -45,8 +46,9 @@ describe('McpSource', () => {
     looks = [];
     source = new McpSource(
       {
-        discover: async () => {
+        discover: async (_message, timeoutMs) => {
           asked += 1;
+          waitMs = timeoutMs;
           return next();
         },
         register: async (message, footing) => {
@@ -71,6 +73,25 @@ describe('McpSource', () => {
     });
     expect(announced[0]?.definitions.map(({ name }) => name)).toEqual(['s_a', 's_b']);
     expect(looks).toMatchObject([{ name: 's', state: 'ok', at: clock.now(), nextAt: clock.now() + 300_000 }]);
+  });
+
+  it('shows a source that starts slowly as pending, and waits as long as its entry says', async () => {
+    const asking = Promise.withResolvers<DiscoverReply>();
+    next = () => asking.promise;
+    await source.start([{ name: 's', url: '', command: 'npx', args: ['-y', 'x'], start_seconds: 60 }]);
+    await settled();
+    expect([waitMs, looks]).toEqual([135_000, []]);
+    await clock.advance(2_000);
+    expect(looks).toMatchObject([
+      { state: 'pending', notes: [expect.stringContaining('it has 60 s (start_seconds)')] },
+    ]);
+    asking.resolve(answer(['a']));
+    await settled();
+    expect(looks.at(-1)).toMatchObject({ state: 'ok', notes: [] });
+    // A source that has tools stays as it is while it is read again.
+    next = () => new Promise(() => {});
+    await clock.advance(302_000);
+    expect(looks).toHaveLength(2);
   });
 
   it('asks again after the promised time, and at once when the list changed', async () => {

@@ -1,7 +1,7 @@
 import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
 import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
-import type { ToolSource } from '@toolfleet/contracts/tool-definition';
+import { START_SECONDS, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Footing, SourceLook, StoredRegistration } from '../definition-store.js';
@@ -34,7 +34,10 @@ interface WatchedServer extends Watched<McpEntry> {
   isStale: boolean;
 }
 
-const DISCOVER_TIMEOUT_MS = 30_000;
+/** Time for the lists of a server that has started. */
+const LISTS_MS = 15_000;
+/** A server that takes longer to start shows in the status of its source. */
+const SLOW_START_MS = 2_000;
 /** Used when neither the entry nor the server tells how long a list stays current. */
 const DEFAULT_REFRESH_MS = 300_000;
 const MIN_REFRESH_MS = 30_000;
@@ -179,7 +182,7 @@ export class McpSource extends WatchedSources<McpEntry, WatchedServer> {
 
   protected override async read(watched: WatchedServer): Promise<void> {
     const { entry, registration } = watched;
-    const found = await this.discover(entry);
+    const found = await this.started(watched);
     await this.mutex.run(mcpSource(entry).name, async () => {
       if (!this.isCurrent(watched)) return;
       const footing = registration && { registration, isNew: false };
@@ -221,8 +224,25 @@ export class McpSource extends WatchedSources<McpEntry, WatchedServer> {
     this.schedule(watched, 0);
   }
 
+  /** The answer of a server. A source that was not read before is shown as pending while it starts. */
+  private async started(watched: WatchedServer): Promise<DiscoverReply> {
+    const { entry, tools, failures } = watched;
+    const since = this.clock.now();
+    const notes = [`starting since ${new Date(since).toISOString()}; it has ${secondsOf(entry)} s (start_seconds)`];
+    const cancel = this.clock.after(SLOW_START_MS, () => {
+      if (tools + failures > 0 || !this.isCurrent(watched)) return;
+      void this.keepLook(mcpSource(entry), { state: 'pending', at: since, refused: [], notes });
+    });
+    try {
+      return await this.discover(entry);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** A server may be asked twice until it answers: by `server/discover`, then by `initialize`. */
   private discover(entry: McpEntry): Promise<DiscoverReply> {
-    return this.deps.discover(discoverMessage(entry), DISCOVER_TIMEOUT_MS);
+    return this.deps.discover(discoverMessage(entry), 2 * secondsOf(entry) * 1_000 + LISTS_MS);
   }
 
   private logOutcome(server: string, { refused, quarantined }: DefinitionRegisterReply): void {
@@ -233,6 +253,8 @@ export class McpSource extends WatchedSources<McpEntry, WatchedServer> {
       this.logger.warn({ server, tools: quarantined.map(({ name }) => name) }, 'MCP tools changed and await approval');
   }
 }
+
+const secondsOf = ({ start_seconds: seconds = START_SECONDS }: McpEntry): number => seconds;
 
 function watchedServer(entry: McpEntry, registration?: StoredRegistration): WatchedServer {
   return { entry, registration, failures: 0, tools: 0, isRefreshing: false, isStale: false };

@@ -189,6 +189,9 @@ export interface McpRegister extends SourceSettings {
   /** Whether its resources can be read. Default: yes, or no with `tools`. */
   resources?: boolean;
   oauth?: JsonObject;
+  /** Seconds until the server answers for the first time, such as a local one that is downloaded; default `START_SECONDS`. */
+  start_seconds?: number;
+  max_response_bytes?: number;
   /** The only revision of MCP to use with the server; default: the newest that both sides speak. */
   protocol_version?: McpRevision;
   /** Calls act upstream with the credential of the calling user; `headers` and `oauth` then serve to list the tools. */

@@ -19,7 +19,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import { MCP_REVISIONS } from '../tool-definition.js';
+import { MCP_REVISIONS, START_SECONDS } from '../tool-definition.js';
 import { TOOL_SETTINGS } from '../tool-settings.js';
 import { USER_AUTH_SCHEMA } from '../user-auth.js';
 import { answer, routes } from './route.js';
@@ -181,6 +181,8 @@ const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>(
     prefix: maybe(text()),
     trusted: maybe(flag()),
     protocol_version: maybe(choice(MCP_REVISIONS, 'Revision of MCP; default: the newest that both sides speak')),
+    start_seconds: maybe(number(`Time until the server answers for the first time; default ${START_SECONDS}`)),
+    max_response_bytes: maybe(integer()),
     cost_per_use: maybe(number('USD')),
     ...COMMON_FIELDS,
   }),
@@ -264,6 +266,8 @@ const DECISION_EXAMPLE = { pending_revision: '3f1c0f0e9d2b4a57' };
 
 /** Time to fetch and convert a large document. */
 const LOOK_SECONDS = 60;
+/** Time to wait for a server with the largest `start_seconds`, and for its lists. */
+const SERVER_SECONDS = 270;
 
 export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access: 'registrar' })({
   'GET /api/v1/sources': {
@@ -286,7 +290,7 @@ export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access:
   },
   'POST /api/v1/sources/mcp': {
     id: 'registerMcp',
-    seconds: LOOK_SECONDS,
+    seconds: SERVER_SECONDS,
     summary:
       'Registers the tools of an MCP server, or one {"function", "args"} endpoint. ${kept} keeps a secret of the registration before',
     query: PREVIEW,
@@ -333,7 +337,7 @@ export const SOURCE_ROUTES = routes({ owner: 'registry', tag: 'sources', access:
   },
   'POST /api/v1/sources/{kind}/{name}/refresh': {
     id: 'refreshSource',
-    seconds: LOOK_SECONDS,
+    seconds: SERVER_SECONDS,
     summary: "Reads a document, or requests a server's tools, now",
     path: SOURCE_PATH,
     query: OWNER,
@@ -390,7 +394,7 @@ export const SHANNON_SOURCE_ROUTES = routes({ owner: 'registry', tag: 'shannon',
   },
   'POST /tools/mcp/register': {
     id: 'registerMcpInBand',
-    seconds: LOOK_SECONDS,
+    seconds: SERVER_SECONDS,
     summary: 'As /api/v1/sources/mcp; a refused registration is an answer with success: false',
     body: MCP_SOURCE,
     readsBody: true,

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { SourceStatus } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
+import { START_SECONDS } from '@toolfleet/contracts/tool-definition';
 import type { McpEntry } from '@toolfleet/fleet-file';
 import { CliError, EXIT } from '../cli-error.js';
 import type { CommandContext } from '../command.js';
@@ -14,10 +15,10 @@ import { pause } from '../follow-call.js';
 import { plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
 
-/** A running fleet applies its configuration file within about two seconds; a package runner may download the server. */
+/** A running fleet applies its configuration file within about two seconds, and then starts the server. */
 const STARTED_WITHIN_MS = 120_000;
-const DOWNLOADED_WITHIN_MS = 120_000;
-const ANSWERS_WITHIN_MS = 15_000;
+/** A package runner may download the server. */
+const DOWNLOAD_SECONDS = 120;
 const LOOK_EVERY_MS = 500;
 const MAX_NAMES = 10;
 /** Programs that start the program which their arguments name, and words before that name. */
@@ -61,14 +62,10 @@ export async function addCommand(
   const prefix = optionValue(line, 'prefix');
   const [command = '', ...args] = words;
   const entry: JsonObject = { command, args, ...fields, ...(prefix === undefined ? {} : { prefix }) };
-  terminal.error(`Starting ${shown} to see its tools…\n`);
   const isRunner = RUNNERS.test(command.replace(/.*[\\/]/, ''));
-  const look = await inspect(
-    context,
-    entry as unknown as ServerCommand,
-    shown,
-    isRunner ? DOWNLOADED_WITHIN_MS : ANSWERS_WITHIN_MS,
-  );
+  const seconds = Number(fields['start_seconds'] ?? (isRunner ? DOWNLOAD_SECONDS : START_SECONDS));
+  terminal.error(`Starting ${shown} to see its tools, for at most ${seconds} s (start_seconds)…\n`);
+  const look = await inspect(context, entry as unknown as ServerCommand, shown, seconds * 1_000);
   const name = nameFor(serverName(look));
   terminal.error(`${shown} is ${describeServer(look)}; adding it as ${name}\n`);
   if (!hasSwitch(line, 'allow'))

@@ -13,12 +13,7 @@ const REPLY_RESERVE_MS = 50;
 const LEASE_RESERVE_MS = 10_000;
 /** Runs of a warm-up per thread, and the longest time for all. After about twenty runs a thread no longer gets faster. */
 const WARM_UP_RUNS = 20;
-/** Modules that a program can name: packages and files of the library, and those built in. */
-const LIST_MODULES = `import pkgutil, sys
-sorted(n for n in {m.name for m in pkgutil.iter_modules()} | set(sys.builtin_module_names) if not n.startswith("_"))`;
 const WARM_UP_MS = 2_000;
-/** The service does not start without the list; a busy machine needs seconds for its first run. */
-const LIST_MODULES_MS = 60_000;
 const OVER_QUOTA =
   'The variables were not kept: the Python sessions of this tenant fill their quota. Keep less, use fewer sessions or wait until they expire; the operator sets PYTHON_SESSION_QUOTA_MB.';
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
@@ -78,15 +73,6 @@ export class PythonWorker {
         timeoutMs: WARM_UP_MS,
       });
     }
-  }
-
-  /** Names of the modules that the interpreter has, without those that begin with an underscore. */
-  async modules(): Promise<string[]> {
-    const job = { context: { tenant_id: '' }, timeout_ms: LIST_MODULES_MS };
-    const { request } = planRun({ ...job, arguments: { code: LIST_MODULES } }, this.limits);
-    const { value, error } = await this.sandbox.run(request);
-    if (!Array.isArray(value)) throw new Error(`the interpreter lists no modules: ${JSON.stringify(error)}`);
-    return value.map(String);
   }
 
   private async takeSession(run: JobRun<ExecJob>, sessionId: string, timeoutMs: number): Promise<SessionLease> {

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Module, type DynamicModule } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
-import { PYTHON_MODULES_KEY, QUEUES } from '@toolfleet/contracts/subjects';
+import { QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
@@ -112,11 +112,6 @@ export async function createComponents(
     sandboxComponent(sandbox),
     // One thread more than runs at once: the spare takes its turn.
     { name: 'warm-up', start: () => python.warmUp(hostSettings.threads + 1) },
-    {
-      name: 'modules',
-      // The gateway refuses modules that are named in addition and that no interpreter has.
-      start: async () => void (await commands.set(PYTHON_MODULES_KEY, JSON.stringify(await python.modules()))),
-    },
     pythonRuns,
     programRuns,
     { name: 'module', stop: () => app.close() },

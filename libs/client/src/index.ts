@@ -31,7 +31,6 @@ export type {
   NewWebhook,
   PendingApproval,
   Purge,
-  PythonModuleLists,
   QuarantinedTool,
   FinishedCall,
   CallOutcome as FinishedCallStatus,

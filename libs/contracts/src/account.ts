@@ -252,7 +252,6 @@ export const REDIS_KEYS: Readonly<Record<string, QuotaBound>> = {
   'rc:': ['kept_results'],
   '{i:': { ends: 'a day after the call' },
   '{fleet}:declarations:': ['declarations', 'declaration_bytes'],
-  '{fleet}:python-modules': { operators: 'a list of 200' },
   '{fleet': ['queued_jobs', 'queued_bytes'],
   'kl:': { ends: 'a day after the last request of the key' },
   'rl:': { ends: 'with the period of the limit' },

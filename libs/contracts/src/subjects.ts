@@ -193,9 +193,6 @@ export const QUEUES = {
 /** BullMQ prefix. Its hash tag puts all keys of the queues into one slot, as scripts on Redis Cluster require. */
 export const QUEUE_PREFIX = '{fleet}';
 
-/** The modules of the interpreter as JSON, written by sandboxes; a key of their queue, the only ones that they may write. */
-export const PYTHON_MODULES_KEY = `${QUEUE_PREFIX}:${QUEUES.pythonRuns}:modules`;
-
 /** The class of executors that serves a toolset over NATS, as metrics name it. */
 export function toolsetExecutor(toolset: Toolset): string {
   return `builtin-${toolset}`;

@@ -105,8 +105,8 @@ interface QueueExecutorDeps {
   credentials: Pick<CredentialWatch, 'during'>;
   /** Headers of the active trace; undefined when no trace is recorded. */
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
-  /** Reads the policy of the next sandbox job. */
-  python?: () => Promise<PythonJobPolicy>;
+  /** Policy of sandbox jobs. */
+  python?: PythonJobPolicy;
 }
 
 /** Runs attempts as jobs of one queue and waits for the reply on this gateway's reply channel. */
@@ -120,7 +120,7 @@ export class QueueExecutor extends Executor {
   }
 
   override async execute(call: Call): Promise<ExecResponse> {
-    const python = call.tool.binding.kind === 'python' ? await this.deps.python?.() : undefined;
+    const python = call.tool.binding.kind === 'python' ? this.deps.python : undefined;
     const job: NewExecJob = {
       ...toExecMessage(call, this.deps.issueToken(call)),
       tenant_id: call.request.principal.tenantId,

@@ -4,7 +4,6 @@ export { BudgetClient } from './budget-client.js';
 export { CallSpans } from './call-spans.js';
 export { NatsUserGrants, type GrantWatch } from './nats-user-grants.js';
 export { LeasedBudget } from './leased-budget.js';
-export { PythonModules } from './redis-python-modules.js';
 export { RedisRateLimiter } from './redis-rate-limiter.js';
 export { RedisResultCache } from './redis-result-cache.js';
 export { SpendSlices } from './spend-slices.js';

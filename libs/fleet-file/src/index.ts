@@ -26,5 +26,5 @@ export {
   type SettingsByPattern,
 } from './read-fleet-file.js';
 export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';
-export { MODULE_NAME, SECTION_DOCS } from './schema.js';
+export { SECTION_DOCS } from './schema.js';
 export type { SignInSettings } from './sign-in.js';

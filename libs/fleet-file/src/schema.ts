@@ -174,9 +174,11 @@ const limits = record({
 const requests: JsonObject = { type: 'integer', minimum: 1, title: 'a positive integer' };
 const tier = record({ requests_per_minute: requests, requests_per_hour: requests, requests_per_day: requests });
 
-/** A Python module, with or without its packages. */
-export const MODULE_NAME = /^[A-Za-z_][A-Za-z0-9_.]{0,99}$/;
-const modules: JsonObject = { type: 'array', items: pattern(MODULE_NAME.source, 'the name of a Python module') };
+const modules: JsonObject = {
+  type: 'array',
+  maxItems: 200,
+  items: pattern('^[A-Za-z_][A-Za-z0-9_.]{0,99}$', 'the name of a Python module'),
+};
 
 /** Sections that declare sources and toolsets: entries by name. An entry that is invalid is refused alone. */
 export const ENTRY_SECTIONS = {

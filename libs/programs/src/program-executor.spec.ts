@@ -17,7 +17,7 @@ function executorOf(submit: () => Promise<unknown>, maxPerTenant = 0): ProgramEx
     issueToken: () => 'token',
     credentials: { during: (_principal, work) => work(new AbortController().signal) },
     traceHeaders: () => undefined,
-    python: async () => ({ default_strictness: 'standard', extra_allowed_modules: { strict: [] } }),
+    python: { default_strictness: 'standard', extra_allowed_modules: { strict: [] } },
     ports: { clock } as ProgramPorts,
     maxPerTenant,
   });

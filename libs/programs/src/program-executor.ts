@@ -24,7 +24,7 @@ interface Deps {
   /** Headers of the active trace; undefined when no trace is recorded. */
   traceHeaders: () => Readonly<Record<string, string>> | undefined;
   /** Reads the policy of the next sandbox job. @throws ToolError SERVICE_UNAVAILABLE */
-  python: () => Promise<PythonJobPolicy>;
+  python: PythonJobPolicy;
   ports: ProgramPorts;
   /** Programs of a tenant in this process; 0 means no limit. Asynchronous programs have the slots of their queue. */
   maxPerTenant: number;
@@ -154,7 +154,7 @@ export class ProgramExecutor extends Executor {
       tenant_id: principal.tenantId,
       timeout_ms: call.timeoutMs,
       traceparent: traceHeaders()?.traceparent,
-      python: { ...(await python()), memory_limit_mb: call.tool.memory_limit_mb },
+      python: { ...python, memory_limit_mb: call.tool.memory_limit_mb },
       program: { seed: call.callId, started_at: calls.waits.startedAt },
     };
     try {

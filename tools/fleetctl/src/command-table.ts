@@ -23,8 +23,6 @@ const SUMMARIES = {
   users:
     'End all access of a user within 5 seconds: sign-ins, MCP clients, keys (administrators of their tenant); data stays',
   'user purge': 'Remove all data of one user of a tenant (administrators of the tenant)',
-  'python-modules':
-    'Modules that Python runs may import in addition at strictness strict (set: operators; replaces the added modules)',
   health: 'Show whether the fleet is ready for calls, and to operators what is wrong with its configuration',
   audit: 'Show lines of the audit log that are cut, changed, moved or missing',
   'tool new': 'Generate the file of a tool of your own',
@@ -55,7 +53,6 @@ const CODE: Record<keyof typeof SUMMARIES, () => Promise<Command>> = {
   tenants: async () => (await import('./commands/tenants.js')).tenants,
   users: async () => (await import('./commands/users.js')).users,
   'user purge': async () => (await import('./commands/purge.js')).userPurge,
-  'python-modules': async () => (await import('./commands/python-modules.js')).pythonModules,
   health: async () => (await import('./commands/health.js')).health,
   audit: async () => (await import('./commands/audit.js')).audit,
   'tool new': async () => (await import('./commands/tool-new.js')).toolNew,

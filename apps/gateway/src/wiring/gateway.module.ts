@@ -13,7 +13,6 @@ import { FleetController } from '../http/fleet.controller.js';
 import { HealthController } from '../http/health.controller.js';
 import { KeysController, MeController } from '../http/keys.controller.js';
 import { PurgesController } from '../http/purges.controller.js';
-import { PythonModulesController } from '../http/python-modules.controller.js';
 import { ResultsController } from '../http/results.controller.js';
 import { RulesController } from '../http/rules.controller.js';
 import { FinishedCallsController } from '../http/finished-calls.controller.js';
@@ -45,7 +44,6 @@ const CONTROLLERS = [
   ConnectionsController,
   KeysController,
   PurgesController,
-  PythonModulesController,
   MeController,
   RolesController,
   SessionsController,

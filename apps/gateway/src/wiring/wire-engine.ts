@@ -16,7 +16,6 @@ import {
   followsTask,
   QueueExecutor,
   RemoteExecutor,
-  PythonModules,
   redisProbeLease,
   RedisRateLimiter,
   RedisResultCache,
@@ -153,7 +152,6 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     breakers.asComponent(),
     { name: 'grants of users', start: async () => void (settings.GATEWAY_IDENTITY && grants.follow()) },
     executors.replies,
-    executors.pythonModules.asComponent(host),
     ...(largeResults ? [largeResults] : []),
     costlyArguments,
     selector,
@@ -178,7 +176,6 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     callLog,
     toolLabels,
     queues: executors.queues,
-    pythonModules: executors.pythonModules,
     components,
   };
 }
@@ -187,7 +184,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 function wireExecutors(
   settings: GatewayConfig,
   host: ServiceHost,
-  { brokers, tokens, credentials, programs, results, python: configured, definitions, featureDefinitions }: EngineDeps,
+  { brokers, tokens, credentials, programs, results, python, definitions, featureDefinitions }: EngineDeps,
 ) {
   const { clock, metrics } = host;
   const replies = new ReplyChannel({
@@ -214,8 +211,6 @@ function wireExecutors(
     const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
-  const pythonModules = new PythonModules(brokers.redis, configured);
-  const python = () => pythonModules.policy();
   const queueDeps = {
     clock,
     issueToken,
@@ -240,7 +235,7 @@ function wireExecutors(
       }),
     results: () => new ResultExecutor(results.reader),
   });
-  return { executorFor, replies, queues: Object.values(queues), pythonModules };
+  return { executorFor, replies, queues: Object.values(queues) };
 }
 
 function wireBudget({ clock, logger, metrics }: ServiceHost, { nats }: Brokers): BudgetClient {

@@ -356,7 +356,6 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       new SignIn(nats, signIn, address),
       new FleetRoles(deps.roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
-      engine.pythonModules,
       new RedisDeclarations(brokers.redis, readQuotas(settings.TENANT_QUOTAS)),
       deps.purges,
       new ConnectionSettings(settings.GATEWAY_IDENTITY, address, deps.links),

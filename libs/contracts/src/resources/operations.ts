@@ -140,21 +140,6 @@ const TOOL_LIMIT = record({
 /** Calls per minute of a tool for a tenant. */
 export type ToolLimit = Value<typeof TOOL_LIMIT>;
 
-const LEVELS = record({ strict: list(text()) });
-const PYTHON_MODULES = named(
-  'PythonModules',
-  record(
-    {
-      configured: LEVELS,
-      added: LEVELS,
-      available: nullable(list(text()), 'Modules of the interpreter; null until a sandbox has started'),
-    },
-    'By source and level: from the configuration file, and added at run time',
-  ),
-);
-/** Modules that Python runs may import in addition at `strict`. */
-export type PythonModuleLists = Value<typeof PYTHON_MODULES>;
-
 const PURGED = { minLength: 1, maxLength: 200 };
 const PURGE = named(
   'Purge',
@@ -237,24 +222,6 @@ export const OPERATION_ROUTES = {
     tag: 'usage',
     summary: 'Rate limits of tools, and what the tenant has left; reading takes no tokens',
     answers: { 200: answer('By tool', record({ tools: list(TOOL_LIMIT) })) },
-  },
-  'GET /api/v1/python/modules': {
-    id: 'listPythonModules',
-    tag: 'operations',
-    access: 'manage_sources',
-    summary: 'Modules that Python runs may import in addition at strictness strict',
-    answers: { 200: answer('By source and level', PYTHON_MODULES) },
-  },
-  'PUT /api/v1/python/modules/{level}': {
-    id: 'setPythonModules',
-    tag: 'operations',
-    access: 'operate_fleet',
-    summary: 'Replaces the modules added to a level; applies to the next call on every gateway',
-    path: { level: choice(['strict']) },
-    body: closed({ modules: list(text()) }),
-    example: { modules: ['decimal'] },
-    audit: ['modules'],
-    answers: { 200: answer('By source and level', PYTHON_MODULES) },
   },
   'POST /api/v1/purges': {
     id: 'requestPurge',

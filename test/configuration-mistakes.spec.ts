@@ -2,6 +2,7 @@
  * A mistake in the configuration ends every service at once with exit code 78 and a line that names variable, value, rule
  * and remedy, wherever in the start it is found; only a dependency that cannot be reached is waited for.
  */
+import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +18,7 @@ import {
   type ServiceProcess,
 } from '@toolfleet/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { makeWheel, type WheelPlan } from '../libs/kits/wasi-python/spec/wheel.js';
 import { SERVICES, type ServiceName as Service } from '../apps/standalone/src/standalone.config.js';
 import { programOf } from './fleet/service-programs.js';
 
@@ -78,6 +80,23 @@ async function outcome(service: Service, env: Record<string, string>): Promise<{
     .map((line) => (JSON.parse(line) as { message: string }).message);
   expect(process.log()).not.toContain('waiting for');
   return { code, said: [process.errors(), ...fatal].join('\n') };
+}
+
+/** A configuration file with one package; its folder has the wheel of version 1.0. */
+function packagesFile(
+  name: string,
+  {
+    version = '1.0',
+    sha256,
+    ...plan
+  }: Pick<WheelPlan, 'name' | 'requires' | 'tag'> & { version?: string; sha256?: string },
+): string {
+  const { file: wheelFile, wheel } = makeWheel({ ...plan, version: '1.0', files: { 'm.py': '' } });
+  const wheels = mkdtempSync(join(folder, 'wheels-'));
+  writeFileSync(join(wheels, wheelFile), wheel);
+  const digest = sha256 ?? createHash('sha256').update(wheel).digest('hex');
+  const entry = { version, sha256: digest, folder: wheels };
+  return file(`${name}.json`, JSON.stringify({ python_packages: { [plan.name]: entry } }));
 }
 
 const production = { ENVIRONMENT: 'production', TOOLFLEET_LOCAL: '0' };
@@ -198,6 +217,30 @@ describe('a mistake is named with variable, value, rule and remedy', () => {
       'a drain that cuts runs',
       () => ({ ...production, DRAIN_TIMEOUT_MS: '30s' }),
       ['DRAIN_TIMEOUT_MS must be at least 60000 ms', 'WASI_TIMEOUT_SECONDS'],
+    ],
+    [
+      'python-sandbox',
+      'a package with another digest',
+      () => ({ TOOLFLEET_CONFIG: packagesFile('digest', { name: 'six', sha256: '0'.repeat(64) }) }),
+      ['six 1.0 has SHA-256 ', `python_packages has ${'0'.repeat(64)}`, 'TOOLFLEET_CONFIG="'],
+    ],
+    [
+      'python-sandbox',
+      'a package with native code',
+      () => ({ TOOLFLEET_CONFIG: packagesFile('native', { name: 'markupsafe', tag: 'cp312-cp312-linux_x86_64' }) }),
+      ['markupsafe 1.0 has native code (cp312-cp312-linux_x86_64)', 'TOOLFLEET_CONFIG="'],
+    ],
+    [
+      'python-sandbox',
+      'a package without a wheel',
+      () => ({ TOOLFLEET_CONFIG: packagesFile('none', { name: 'six', version: '2.0' }) }),
+      ['six 2.0 has no wheel in ', 'TOOLFLEET_CONFIG="'],
+    ],
+    [
+      'python-sandbox',
+      'a package whose requirement is missing, found when the interpreter is known',
+      () => ({ TOOLFLEET_CONFIG: packagesFile('lacks', { name: 'jinja2', requires: ['MarkupSafe>=2.0'] }) }),
+      ['jinja2 1.0 requires markupsafe >=2.0, which python_packages lacks', 'TOOLFLEET_CONFIG="'],
     ],
     ['registry', 'a price', () => ({ MCP_COST_ADD: 'cheap' }), ['MCP_COST_ADD="cheap"', 'a number from 0 to 1000']],
   ])('%s: %s', async (service, _what, env, words) => {

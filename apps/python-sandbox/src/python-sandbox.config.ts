@@ -3,18 +3,20 @@ import {
   drainFaults,
   drainTimeout,
   durationMs,
+  FLEET_FILE_KEYS,
   integer,
   path,
   REDIS_KEYS,
   type SettingsOf,
 } from '@toolfleet/service';
 
-/** All environment variables of this service. Policy (strictness, extra modules) arrives with each job. */
+/** All environment variables of this service. Policy (strictness, extra modules) arrives with each job; packages are in the configuration file. */
 export const pythonSandboxConfig = defineConfig(
   'python-sandbox',
   {
     DRAIN_TIMEOUT_MS: drainTimeout(60_000),
     ...REDIS_KEYS,
+    ...FLEET_FILE_KEYS,
     PYTHON_WASI_WASM_PATH: path({
       optional: true,
       must: 'file',

@@ -2,7 +2,14 @@ import { Injectable } from '@nestjs/common';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { RetryLater, type JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
-import { Sandbox, type RunReply, type RunRequest } from '@toolfleet/wasi-python';
+import {
+  packageCheck,
+  PackageError,
+  Sandbox,
+  type PythonPackage,
+  type RunReply,
+  type RunRequest,
+} from '@toolfleet/wasi-python';
 import { endOfRun, toExecResponse } from './exec-response.js';
 import { PythonSessionStore, type SessionLease } from './redis-session-store.js';
 import { planRun, RunLimits } from './run-arguments.js';
@@ -14,6 +21,8 @@ const LEASE_RESERVE_MS = 10_000;
 /** Runs of a warm-up per thread, and the longest time for all. After about twenty runs a thread no longer gets faster. */
 const WARM_UP_RUNS = 20;
 const WARM_UP_MS = 2_000;
+/** A busy machine needs seconds for its first run. */
+const CHECK_MS = 60_000;
 const OVER_QUOTA =
   'The variables were not kept: the Python sessions of this tenant fill their quota. Keep less, use fewer sessions or wait until they expire; the operator sets PYTHON_SESSION_QUOTA_MB.';
 /** Delay before a job retries a busy session, randomized so that waiting jobs do not retry in step. */
@@ -73,6 +82,16 @@ export class PythonWorker {
         timeoutMs: WARM_UP_MS,
       });
     }
+  }
+
+  /** Checks with the interpreter what packages require. @throws PackageError */
+  async check(packages: readonly PythonPackage[]): Promise<void> {
+    if (packages.length === 0) return;
+    const job = { context: { tenant_id: '' }, timeout_ms: CHECK_MS };
+    const { request } = planRun({ ...job, arguments: { ...packageCheck(packages) } }, this.limits);
+    const { value, error } = await this.sandbox.run({ ...request, packages: [] });
+    if (!Array.isArray(value)) throw new Error(`the packages cannot be checked: ${JSON.stringify(error)}`);
+    if (value.length > 0) throw new PackageError(value.join('; '));
   }
 
   private async takeSession(run: JobRun<ExecJob>, sessionId: string, timeoutMs: number): Promise<SessionLease> {

@@ -18,6 +18,8 @@ import {
 export abstract class RunLimits {
   abstract readonly maxTimeoutMs: Milliseconds;
   abstract readonly memoryLimitMb: number;
+  /** Names of the packages that programs of a tenant can import; absent for none. */
+  abstract readonly packagesOf?: (tenantId: string) => readonly string[];
 }
 
 const MAX_CODE_BYTES = 256 * 1024;
@@ -54,6 +56,7 @@ export function planRun(
       files: readFiles(given['files']),
       strictness,
       extraModules: [...(job.python?.extra_allowed_modules.strict ?? [])],
+      packages: limits.packagesOf?.(job.context.tenant_id),
       session: null,
       keepSession: sessionId !== null,
       timeoutMs: readTimeout(given['timeout_seconds'], job.timeout_ms, limits),
@@ -65,7 +68,7 @@ export function planRun(
 
 /** Plans the run of a program that calls tools. @throws ToolError ARGUMENTS_INVALID */
 export function planProgram(
-  job: Pick<ExecJob, 'arguments' | 'program' | 'python' | 'timeout_ms'>,
+  job: Pick<ExecJob, 'arguments' | 'context' | 'program' | 'python' | 'timeout_ms'>,
   limits: RunLimits,
 ): { request: RunRequest; program: ProgramRun } {
   const { code, inputs, timeout_seconds: seconds } = job.arguments;
@@ -82,6 +85,7 @@ export function planProgram(
       files: {},
       strictness: 'standard',
       extraModules: [],
+      packages: limits.packagesOf?.(job.context.tenant_id),
       session: null,
       keepSession: false,
       timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),

@@ -8,12 +8,20 @@ import { bundleSandbox, type SandboxScripts } from '../../../libs/kits/wasi-pyth
 import { classifyReply, corpus } from '../spec/corpus.js';
 import { request } from '../../../libs/kits/wasi-python/spec/guest.js';
 import { HOSTILE_PROGRAMS } from '../../../libs/kits/wasi-python/spec/hostile-programs.js';
+import { makeWheel, type WheelPlan } from '../../../libs/kits/wasi-python/spec/wheel.js';
 import { LIMIT_MB, newSandbox } from '../../../libs/kits/wasi-python/spec/sandbox.js';
 import { planRun } from './run-arguments.js';
 
 const CANARY = 'CANARY-3fa1';
 /** Timeout for programs that must be stopped, long enough for the others to end by themselves on slow machines. */
 const SHORT_MS = 400;
+/** `deep` imports `base`; `other` is a package that most runs do not name. */
+const PLANS: WheelPlan[] = [
+  { name: 'base', version: '1.0', files: { 'base.py': 'SECRET = [41]\ndef add(n): return SECRET[0] + n' } },
+  { name: 'deep', version: '2.1', files: { 'deep/__init__.py': 'from base import add', 'deep/tests/t.py': '1 +' } },
+  { name: 'other', version: '1.0', files: { 'other.py': 'x = "of another tenant"', 'bad.py': 'not Python' } },
+];
+const PACKAGES = PLANS.map((plan) => ({ name: plan.name, wheel: makeWheel(plan).wheel }));
 const clock = new SystemClock();
 const events: string[] = [];
 let scripts: SandboxScripts;
@@ -22,7 +30,7 @@ let sandbox: Sandbox;
 beforeAll(async () => {
   process.env['SECRET_CANARY'] = CANARY;
   scripts = await bundleSandbox();
-  sandbox = newSandbox(scripts, 2, { onEvent: (event) => events.push(event) });
+  sandbox = newSandbox(scripts, 2, { packages: PACKAGES, onEvent: (event) => events.push(event) });
   await sandbox.start();
 });
 afterAll(async () => {
@@ -42,6 +50,70 @@ async function expectUnharmed(after: string): Promise<void> {
     stdout: '1\n',
   });
 }
+
+describe('packages', () => {
+  const packages = ['base', 'deep'];
+
+  it('are imported from bytecode, with their metadata, after the library and before the files of the call', async () => {
+    const code = `import deep, importlib.metadata, json
+[deep.add(1), deep.__cached__, importlib.metadata.version("deep"), json.__file__.startswith("/packages"), deep.__file__]`;
+    const files = { 'deep.py': 'add = None', 'json.py': '' };
+    const cached = expect.stringMatching(/^\/packages\/deep\/__pycache__\/__init__\.cpython-3\d+\.pyc$/);
+    const value = [42, cached, '2.1', false, '/packages/deep/__init__.py'];
+    expect(await run(code, { packages, files })).toMatchObject({ status: 'ok', value });
+    const compiled =
+      'import os\n[os.path.exists(deep) for deep in ["/packages/deep/__pycache__", "/packages/deep/tests/__pycache__"]]';
+    expect((await run(compiled, { packages })).value).toEqual([true, false]);
+  });
+
+  it('are only those that the run names', async () => {
+    for (const names of [[], packages]) {
+      const reply = await run('import other', { packages: names });
+      expect(reply.error?.message).toContain("module 'other' is not available in this sandbox");
+    }
+    const listed = 'import os\nsorted(os.listdir("/packages"))';
+    expect((await run(listed)).value).toEqual([]);
+    expect(JSON.stringify((await run(listed, { packages })).value)).not.toContain('other');
+    expect((await run('import gone', { packages })).error?.message).toContain(
+      'and the packages base, deep can be imported; packages with native code cannot be loaded.',
+    );
+  });
+
+  it.each([
+    'open("/packages/base.py", "w")',
+    'open("/packages/new.py", "w")',
+    'with open("/packages/base.py", "r+b") as f: f.write(b"x")',
+    'import os\nos.remove("/packages/base.py")',
+    'import os\nos.rename("/packages/base.py", "/data/base.py")',
+    'open("/data/x", "w")\nimport os\nos.replace("/data/x", "/packages/base.py")',
+    'import os\nos.mkdir("/packages/deep/new")',
+    'import os\nos.utime("/packages/base.py", (1, 1))',
+    'import os\nos.truncate("/packages/base.py", 0)',
+  ])('cannot be written: %s', async (code) => {
+    expect((await run(code, { packages })).status).toBe('error');
+    await expect(run('import base\nbase.add(1)', { packages })).resolves.toMatchObject({ value: 42 });
+  });
+
+  it('keep nothing of a run', async () => {
+    await run('import base\nbase.SECRET[0] = 0\nbase.add = None', { packages });
+    for (let i = 0; i < 4; i += 1)
+      expect(await run('import base\nbase.add(1)', { packages })).toMatchObject({ value: 42 });
+  });
+
+  it('ask ctypes for sizes, and get nothing native from it', async () => {
+    const sizes = 'from ctypes import c_long, sizeof\nsizeof(c_long)';
+    expect(await run(sizes, { packages })).toMatchObject({ value: 4 });
+    expect(await run('from ctypes import CDLL', { packages })).toMatchObject({ status: 'error' });
+  });
+
+  it('are there in the host that replaces one', async () => {
+    process.kill(sandbox.hostPid!, 'SIGKILL');
+    expect(await run('import deep\n[deep.add(1), deep.__cached__]', { packages })).toMatchObject({
+      value: [42, expect.stringContaining('__pycache__')],
+    });
+    events.length = 0;
+  });
+});
 
 describe('hostile programs', () => {
   it.concurrent.each(HOSTILE_PROGRAMS)('$name', async ({ code, ends }) => {

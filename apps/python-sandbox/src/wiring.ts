@@ -5,9 +5,16 @@ import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
-import { FatalStartupError, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
-import { namedInterpreter, Sandbox, SCRIPTS, type HostSettings } from '@toolfleet/wasi-python';
+import {
+  FatalStartupError,
+  fleetFileReloader,
+  loadFleetFile,
+  type LifecycleComponent,
+  type ServiceHost,
+} from '@toolfleet/service';
+import { namedInterpreter, Sandbox, SCRIPTS, type HostSettings, type PythonPackage } from '@toolfleet/wasi-python';
 import type { PythonSandboxConfig } from './python-sandbox.config.js';
+import { packagesOf, readPackages } from './python-packages.js';
 import { ProgramWorker } from './program.worker.js';
 import { PythonWorker } from './python.worker.js';
 import { RedisSessionStore, PythonSessionStore } from './redis-session-store.js';
@@ -33,11 +40,11 @@ class PythonSandboxModule {
 
 /** In local mode the machine runs six other services, so a short start matters more than peak speed. */
 const LOCAL_WARM_UP_MS = 5_000;
-/** Bytes kept of stdout and of stderr. */
 /** Runs after which the host process is replaced, whatever its memory: leaks of the engine stay small. */
 const RECYCLE_RUNS = 50_000;
 /** Elements of the function table that a module may grow to; CPython has about 6,000. */
 const TABLE_LIMIT = 10_000;
+/** Bytes kept of stdout and of stderr. */
 const OUTPUT_CAP = 1024 * 1024;
 /**
  * How often a program may lose its worker. Its calls happen once, however often it runs, and it runs in a host process, so it is rarely
@@ -58,7 +65,9 @@ export async function createComponents(
   const commands = connectRedis(url, { ...redisOptions, name: 'python-sandbox', role: 'commands' });
   const blocking = connectRedis(url, { ...redisOptions, name: 'python-sandbox-jobs', role: 'blocking' });
   const time = new RedisTime(commands, clock, metrics);
-  const hostSettings = toHostSettings(settings);
+  const file = loadFleetFile(settings);
+  const packages = orRefuseStart(() => readPackages(file.python_packages));
+  const hostSettings = toHostSettings(settings, packages);
   const sandbox = new Sandbox({
     clock,
     settings: hostSettings,
@@ -71,7 +80,11 @@ export async function createComponents(
     onRestored: (restoreMs) => metrics.sandboxBoot.observe({ kind: 'restored' }, restoreMs / 1_000),
     onEvent: (event, facts) => logger.warn(facts, event),
   });
-  const limits = { maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000, memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB };
+  const limits: RunLimits = {
+    maxTimeoutMs: settings.WASI_TIMEOUT_SECONDS * 1_000,
+    memoryLimitMb: settings.WASI_MEMORY_LIMIT_MB,
+    packagesOf: (tenantId) => packagesOf(packages, tenantId),
+  };
   const sessionQuotaBytes = settings.PYTHON_SESSION_QUOTA_MB * 1024 * 1024;
   const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT, sessionQuotaBytes);
   const app = await NestFactory.createApplicationContext(PythonSandboxModule.of(sandbox, sessions, limits, clock), {
@@ -109,7 +122,13 @@ export async function createComponents(
     new StoreWatch(commands, url, host),
     redisComponent(blocking, url, 'redis for jobs'),
     { name: 'redis time', start: () => time.start(), ready: () => time.known, stop: async () => time.stop() },
+    fleetFileReloader(settings, file, host),
     sandboxComponent(sandbox),
+    {
+      name: 'python packages',
+      settings: ['TOOLFLEET_CONFIG'],
+      start: () => python.check(packages).catch(refuseStart),
+    },
     // One thread more than runs at once: the spare takes its turn.
     { name: 'warm-up', start: () => python.warmUp(hostSettings.threads + 1) },
     pythonRuns,
@@ -118,21 +137,33 @@ export async function createComponents(
   ];
 }
 
+/** Restarting does not help against a wrong interpreter or package. */
+function refuseStart(error: unknown): never {
+  throw new FatalStartupError(error instanceof Error ? error.message : String(error));
+}
+
+function orRefuseStart<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    return refuseStart(error);
+  }
+}
+
 function sandboxComponent(sandbox: Sandbox): LifecycleComponent {
   return {
     name: 'sandbox',
     settings: ['PYTHON_WASI_WASM_PATH', 'PYTHON_WASI_STDLIB_PATH'],
-    // Restarting does not help against a wrong interpreter.
-    start: () =>
-      sandbox.start().catch((error: unknown) => {
-        throw new FatalStartupError(error instanceof Error ? error.message : String(error));
-      }),
+    start: () => sandbox.start().catch(refuseStart),
     ready: () => sandbox.isReady,
     stop: () => sandbox.close(),
   };
 }
 
-function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warmUpFirst'> {
+function toHostSettings(
+  settings: PythonSandboxConfig,
+  packages: readonly PythonPackage[],
+): Omit<HostSettings, 'warmUpFirst'> {
   const threads = settings.PYTHON_SANDBOX_THREADS || availableParallelism();
   const memoryLimitMb = settings.WASI_MEMORY_LIMIT_MB;
   const warmUpMs = settings.PYTHON_SANDBOX_WARM_UP_MS;
@@ -141,6 +172,7 @@ function toHostSettings(settings: PythonSandboxConfig): Omit<HostSettings, 'warm
       ...namedInterpreter(settings.PYTHON_WASI_WASM_PATH, settings.PYTHON_WASI_STDLIB_PATH),
       tableLimit: TABLE_LIMIT,
     },
+    packages,
     threadScript: SCRIPTS.thread,
     threads,
     // A program that waits for its calls needs memory and no processor.

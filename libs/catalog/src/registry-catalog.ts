@@ -19,15 +19,15 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   private readonly own: readonly RegisteredTool[];
 
   /**
-   * @param complete adds the defaults and limits of this fleet to a definition
+   * @param complete adds the defaults and limits of this fleet to a definition, as a tenant sees it
    * @param own tools that the gateway serves itself; no other tool can have their names
    */
   constructor(
     private readonly nats: NatsClient,
-    private readonly complete: (tool: RegisteredTool) => RegisteredTool = (tool) => tool,
+    private readonly complete: (tool: RegisteredTool, tenantId: string) => RegisteredTool = (tool) => tool,
     own: readonly RegisteredTool[] = [],
   ) {
-    this.own = own.map(complete);
+    this.own = own.map((tool) => complete(tool, ''));
   }
 
   /** The prompts and resources of MCP servers, apart from the list of tools. */
@@ -42,7 +42,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     const own = this.own.find((tool) => tool.name === name);
     if (own) return own;
     const { tool } = await this.nats.ask(SUBJECTS.definitionGet, { name, tenant_id: tenantId }, ASKED);
-    return tool && this.complete(tool);
+    return tool && this.complete(tool, tenantId);
   }
 
   async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
@@ -57,7 +57,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     for (;;) {
       const query = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
       const page = await this.nats.ask(SUBJECTS.definitionList, query, ASKED);
-      tools.push(...page.tools.map(this.complete));
+      tools.push(...page.tools.map((tool) => this.complete(tool, tenantId)));
       if (page.next_cursor === undefined) return { tools, version: page.version };
       cursor = page.next_cursor;
     }

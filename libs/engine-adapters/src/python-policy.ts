@@ -12,18 +12,20 @@ export function pythonPolicy({
 }
 
 /**
- * Completes the definitions of sandbox tools with the settings of this fleet: the default strictness and the memory limit. The
- * default is part of the definition so that the policy, the time limit and every list see the strictness that
- * will run.
+ * Completes the definitions of sandbox tools with the settings of this fleet: the default strictness, the memory limit, and the packages
+ * that programs of a tenant can import. The default is part of the definition so that the policy, the time limit and every list see
+ * the strictness that will run.
  * @param memoryLimitMb upper bound; a definition can only lower it
  */
 export function withPythonDefaults(
   { default_strictness: strictness }: Pick<PythonJobPolicy, 'default_strictness'>,
   memoryLimitMb: number,
-): (tool: RegisteredTool) => RegisteredTool {
-  return (tool) => {
-    const isProgram = tool.binding.kind === 'program';
-    if (tool.binding.kind !== 'python' && !isProgram) return tool;
+  packages: FleetFile['python_packages'],
+): (tool: RegisteredTool, tenantId: string) => RegisteredTool {
+  return (definition, tenantId) => {
+    const isProgram = definition.binding.kind === 'program';
+    if (definition.binding.kind !== 'python' && !isProgram) return definition;
+    const tool = { ...definition, description: `${definition.description}${packagesText(packages, tenantId)}` };
     const memory_limit_mb = Math.min(tool.memory_limit_mb ?? memoryLimitMb, memoryLimitMb);
     if (isProgram) return { ...tool, memory_limit_mb };
     const { input_schema: schema } = tool;
@@ -33,4 +35,11 @@ export function withPythonDefaults(
     }
     return { ...tool, input_schema: { ...schema, properties }, memory_limit_mb };
   };
+}
+
+function packagesText(packages: FleetFile['python_packages'], tenantId: string): string {
+  const names = Object.entries(packages)
+    .filter(([, { tenants }]) => tenants?.includes(tenantId) ?? true)
+    .map(([name, { version }]) => `${name} ${version}`);
+  return names.length === 0 ? '' : ` Installed packages: ${names.join(', ')}.`;
 }

@@ -23,6 +23,7 @@ export {
   type FileText,
   type FleetFile,
   type LimitSettings,
+  type PackageSettings,
   type SettingsByPattern,
 } from './read-fleet-file.js';
 export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';

@@ -46,6 +46,16 @@ interface TierSettings {
   requests_per_day?: number;
 }
 
+/** A wheel that Python programs can import. */
+export interface PackageSettings {
+  version: string;
+  sha256: string;
+  /** Where the sandbox finds the wheel. */
+  folder: string;
+  /** Tenants that may import it; absent for all. */
+  tenants?: string[];
+}
+
 /** Of which calls arguments and results are kept. */
 type FileBodyMode = 'off' | 'failures' | 'all';
 
@@ -77,6 +87,8 @@ interface Sections {
     default_strictness?: PythonJobPolicy['default_strictness'];
     extra_allowed_modules?: Partial<PythonJobPolicy['extra_allowed_modules']>;
   };
+  /** By normalized name. */
+  python_packages: { [name: string]: PackageSettings };
   sub_agent: { max_iterations?: number; max_concurrency?: number };
 }
 

@@ -301,6 +301,24 @@ export const SECTIONS = {
     default_strictness: choice('lenient', 'standard', 'strict'),
     extra_allowed_modules: record({ strict: modules }),
   }),
+  python_packages: {
+    ...mapOf(
+      record(
+        {
+          version: pattern('^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}$', 'a version'),
+          sha256: pattern('^[0-9a-f]{64}$', 'a SHA-256 in lowercase hexadecimal'),
+          folder: text,
+          tenants: { type: 'array', minItems: 1, items: text },
+        },
+        { required: ['version', 'sha256', 'folder'] },
+      ),
+      pattern(
+        '^[a-z0-9]+(-[a-z0-9]+)*$',
+        'the normalized name of a package: lowercase letters and digits, with "-" between them',
+      ),
+    ),
+    maxProperties: 100,
+  },
   sub_agent: record({ max_iterations: integer(1, 20), max_concurrency: integer(1, 10) }),
 } as const satisfies Record<string, JsonObject>;
 
@@ -308,7 +326,7 @@ export const SECTIONS = {
 interface SectionDoc {
   help: string;
   /** The services that read the section at their start only; changes of all others apply while the fleet runs. */
-  restart?: readonly ('registry' | 'gateway' | 'builtin-executor' | 'identity')[];
+  restart?: readonly ('registry' | 'gateway' | 'builtin-executor' | 'identity' | 'python-sandbox')[];
 }
 
 /** Every section, for docs/configuration.md and for reports of services about changes. */
@@ -342,5 +360,9 @@ export const SECTION_DOCS: Readonly<Record<keyof typeof ENTRY_SECTIONS | keyof t
     restart: ['gateway'],
   },
   code_execution: { help: '[strictness and modules](python-sandbox.md) of Python runs', restart: ['gateway'] },
+  python_packages: {
+    help: '[packages](python-sandbox.md#packages) that Python programs can import, by name',
+    restart: ['gateway', 'python-sandbox'],
+  },
   sub_agent: { help: '`max_iterations` and `max_concurrency` of `multi_agent`', restart: ['builtin-executor'] },
 };

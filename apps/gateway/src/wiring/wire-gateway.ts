@@ -71,7 +71,12 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   const file = loadFleetFile(settings);
   const python = pythonPolicy(file.code_execution);
   const auth = wireAuth(settings, host, brokers, file);
-  const catalog = wireCatalog(settings, host, brokers, python);
+  const catalog = wireCatalog(
+    settings,
+    host,
+    brokers,
+    withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB, file.python_packages),
+  );
   const own = randomUUID().slice(0, 8);
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
@@ -154,11 +159,12 @@ function wireCatalog(
   settings: GatewayConfig,
   { clock }: ServiceHost,
   { nats, redis }: Brokers,
-  python: ReturnType<typeof pythonPolicy>,
+  sandboxed: ReturnType<typeof withPythonDefaults>,
 ) {
-  const sandboxed = withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB);
   const limits = engineSettings(settings);
-  const source = new RegistrySource(nats, (tool) => withLimits(sandboxed(tool), limits), [READ_RESULT]);
+  const source = new RegistrySource(nats, (tool, tenantId) => withLimits(sandboxed(tool, tenantId), limits), [
+    READ_RESULT,
+  ]);
   const definitions = new DefinitionCache(source, clock, CATALOG_TTL_MS);
   const changes = new CatalogChanges();
   const toolsets = new Toolsets(source, definitions, clock, CATALOG_TTL_MS);

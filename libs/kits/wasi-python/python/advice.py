@@ -16,6 +16,8 @@ def _has(module):
     try: return module in sys.modules or find_spec(module) is not None
     except Exception: return False
 
+def _also(): return f"and the {'packages' if _packages[1:] else 'package'} {', '.join(_packages)} " if _packages else ""
+
 def _library(name):
     """What to import instead of a module that is not here."""
     top = name.split(".")[0]
@@ -25,7 +27,7 @@ def _library(name):
     known = [module for module in _INSTEAD.get(top, "").split() if _has(module)]
     if not known: known = [module for module in difflib.get_close_matches(top, sys.stdlib_module_names, 3, 0.7) if _has(module) and module[0] != "_"]
     names = f", for example {' and '.join([', '.join(known[:-1]), known[-1]] if len(known) > 1 else known)}" if known else ""
-    return f"The standard library of Python {sys.version_info[0]}.{sys.version_info[1]} can be imported{names}; packages with native code cannot be loaded."
+    return f"The standard library of Python {sys.version_info[0]}.{sys.version_info[1]} {_also()}can be imported{names}; packages with native code cannot be loaded."
 
 def _files_here():
     names = sorted(os.listdir(_FOLDER))

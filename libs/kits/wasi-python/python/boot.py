@@ -12,6 +12,8 @@ from importlib.util import find_spec
 import ast, builtins, difflib, errno, gc, io, json, linecache, marshal, random, re, textwrap, traceback, types
 _STRICT = __STRICT__
 _FOLDER = "/data"                                              # of the run: its working directory
+_PACKAGES = "/packages"
+_packages = []                                                 # names of those that the run can import
 # include: strictness.py
 # include: advice.py
 _encode = json.JSONEncoder(allow_nan=False).encode
@@ -168,9 +170,15 @@ def _put_exit(frame, code):
     print(code, file=sys.stderr)
     frame["error"] = {"type": "SystemExit", "message": f"the program exited with code 1: {code}"[:2000]}
 
+def _mount(packages):
+    _packages.extend(packages)
+    sys.path.insert(-1, _PACKAGES)                             # after the library, before the files of the call
+    sys.modules["ctypes"] = _ctypes
+
 def _answer(request):
     """The frame of one program."""
     frame = {"kind": "ok"}
+    if request["packages"]: _mount(request["packages"])
     source, level = request["code"].removeprefix("\ufeff"), request["strictness"]
     _show(source)
     space = _program.__dict__

@@ -14,7 +14,7 @@ for _ in range(_ROUNDS):
     for _level in ("standard", "strict"):
         for _source in _PROGRAMS:
             _program = types.ModuleType("__main__")
-            _asked = {"code": _source, "args": None, "stdin": "", "strictness": _level, "session": None, "files": {}, "extra_modules": [], "keep_session": _level == "standard"}
+            _asked = {"code": _source, "args": None, "stdin": "", "strictness": _level, "session": None, "files": {}, "extra_modules": [], "packages": [], "keep_session": _level == "standard"}
             _send(_answer(marshal.loads(marshal.dumps(_asked))))
 linecache.cache.clear()
 del _ROUNDS, _PROGRAMS, _level, _source, _asked

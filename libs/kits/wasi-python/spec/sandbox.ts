@@ -1,4 +1,5 @@
 import { SystemClock } from '@toolfleet/base';
+import type { PackageWheel } from '../src/packages/python-package.js';
 import { Sandbox } from '../src/sandbox.js';
 import type { SandboxScripts } from './bundle.js';
 import { INTERPRETER } from './interpreter.js';
@@ -13,7 +14,7 @@ export const LIMIT_MB = 128;
 export function newSandbox(
   scripts: SandboxScripts,
   threads: number,
-  more: { programs?: number; onEvent?: (event: string) => void } = {},
+  more: { programs?: number; packages?: readonly PackageWheel[]; onEvent?: (event: string) => void } = {},
 ): Sandbox {
   return new Sandbox({
     clock: new SystemClock(),
@@ -24,6 +25,7 @@ export function newSandbox(
     onEvent: more.onEvent,
     settings: {
       interpreter: INTERPRETER,
+      packages: more.packages,
       threadScript: scripts.threadScript,
       threads,
       programs: more.programs ?? 0,

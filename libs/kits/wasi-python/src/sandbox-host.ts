@@ -9,7 +9,10 @@ import type { Milliseconds } from '@toolfleet/base';
 import { SystemClock, type CancelTimer } from '@toolfleet/base';
 import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
+import { compilePackages } from './packages/package-programs.js';
+import { packageTree, type PackageWheel } from './packages/python-package.js';
 import { CapturedOutput } from './wasi/captured-output.js';
+import { contentOf } from './wasi/file-tree.js';
 import { PAGES_PER_MB } from './wasi/guest-memory.js';
 import { loadInterpreter } from './wasi/interpreter.js';
 import { restore, type Guest } from './wasi/restore.js';
@@ -38,6 +41,7 @@ interface Booted {
   bootMs: Milliseconds;
   /** Runs code until it is fast, with a pause after each program. */
   warmUp: (pauseMs: Milliseconds) => Promise<Milliseconds>;
+  packages: PackageWheel[];
   pool: ThreadPool;
 }
 
@@ -62,11 +66,23 @@ function boot(settings: HostSettings): Booted {
       guest.run(encodeRequest(requestFor(program, settings)));
     });
   };
-  const threads = new ThreadPool({
+  const packages = compilePackages(settings.packages ?? [], (program, tree) => {
+    const output = new CapturedOutput(settings.outputCap);
+    const guest = restore(code, snapshot, { clock, output, preopens, maxPages });
+    guest.run(encodeRequest(requestFor(program, settings)), undefined, { packages: tree });
+    return guest.writtenFiles().map(([path, file]) => [path, contentOf(file)]);
+  });
+  const trees = Object.fromEntries(packages.map((one) => [one.name, packageTree(one)]));
+  return { bootMs, warmUp, packages, pool: newPool(settings, { code, snapshot, preopens, packages: trees }) };
+}
+
+function newPool(
+  settings: HostSettings,
+  booted: Pick<ConstructorParameters<typeof ThreadPool>[0], 'code' | 'snapshot' | 'preopens' | 'packages'>,
+): ThreadPool {
+  return new ThreadPool({
+    ...booted,
     clock,
-    code,
-    snapshot,
-    preopens,
     threadScript: settings.threadScript,
     threads: settings.threads,
     programs: settings.programs,
@@ -77,7 +93,6 @@ function boot(settings: HostSettings): Booted {
     // The parent logs the stderr of this process.
     onDied: (message) => void process.stderr.write(`an idle sandbox thread died: ${message}\n`),
   });
-  return { bootMs, warmUp, pool: threads };
 }
 
 async function start(settings: HostSettings): Promise<void> {
@@ -92,7 +107,7 @@ async function start(settings: HostSettings): Promise<void> {
   const version = reply.value;
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.type}: ${reply.error?.message}`);
-  send({ type: 'ready', version, bootMs: booted.bootMs, warmUpMs });
+  send({ type: 'ready', version, packages: booted.packages, bootMs: booted.bootMs, warmUpMs });
   if (settings.warmUpFirst) return;
   await booted.warmUp(BACKGROUND_PAUSE_MS);
   globalThis.gc?.(); // releases the memory of the warm-up

@@ -5,12 +5,15 @@ import { dirname, join } from 'node:path';
 import type { Milliseconds } from '@toolfleet/base';
 import type { CancelTimer, Clock } from '@toolfleet/base';
 import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
+import type { PackageWheel } from './packages/python-package.js';
 import type { InterpreterSource } from './wasi/interpreter.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
 /** The settings of a child with an empty environment. */
 export interface HostSettings {
   interpreter: InterpreterSource;
+  /** Packages that runs can import; the first host compiles them. */
+  packages?: readonly PackageWheel[] | undefined;
   /** Path of the compiled sandbox-thread. */
   threadScript: string;
   threads: number;
@@ -34,7 +37,13 @@ export type ToHost =
 
 /** Messages from the child to the service. `started` is sent for runs that take longer than a moment. */
 export type FromHost =
-  | { type: 'ready'; version: string; bootMs: Milliseconds; warmUpMs: Milliseconds }
+  | {
+      type: 'ready';
+      version: string;
+      packages: readonly PackageWheel[] | undefined;
+      bootMs: Milliseconds;
+      warmUpMs: Milliseconds;
+    }
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }
@@ -85,6 +94,7 @@ export class SandboxProcess {
   private readonly ready: Promise<void>;
   private hasEnded = false;
   private pythonVersion = '';
+  private compiled: readonly PackageWheel[] | undefined;
 
   constructor(private readonly options: ProcessOptions) {
     this.child = fork(options.hostScript, [], {
@@ -120,6 +130,11 @@ export class SandboxProcess {
   /** Version of Python, once started. */
   get version(): string {
     return this.pythonVersion;
+  }
+
+  /** The packages with their bytecode, once started. */
+  get packages(): readonly PackageWheel[] | undefined {
+    return this.compiled;
   }
 
   get isAlive(): boolean {
@@ -175,6 +190,7 @@ export class SandboxProcess {
       this.child.on('message', (message: FromHost) => {
         if (message.type === 'ready') {
           this.pythonVersion = message.version;
+          this.compiled = message.packages;
           resolve();
         } else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
         else return;

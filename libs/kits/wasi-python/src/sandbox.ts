@@ -3,6 +3,7 @@ import type { Milliseconds } from '@toolfleet/base';
 import type { Clock } from '@toolfleet/base';
 import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
 import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
+import type { PackageWheel } from './packages/python-package.js';
 import type { RunListener } from './wasi/thread-pool.js';
 
 /** Callbacks of {@link Sandbox.run} during a run. `onAsk` gets the means to answer. */
@@ -47,8 +48,11 @@ export class Sandbox {
   private repeats: Promise<unknown> = Promise.resolve();
   private closed = false;
   private version = '';
+  private packages: readonly PackageWheel[] | undefined;
 
-  constructor(private readonly options: SandboxOptions) {}
+  constructor(private readonly options: SandboxOptions) {
+    this.packages = options.settings.packages;
+  }
 
   /** Starts the first host. Rejects with the reason if it cannot start; there is no retry, because a wrong interpreter stays wrong. */
   async start(): Promise<void> {
@@ -128,7 +132,7 @@ export class Sandbox {
     const { clock, hostScript, graceMs, onKilled } = this.options;
     const host: SandboxProcess = new SandboxProcess({
       clock,
-      settings: { ...this.options.settings, warmUpFirst },
+      settings: { ...this.options.settings, packages: this.packages, warmUpFirst },
       hostScript,
       graceMs,
       onKilled,
@@ -142,6 +146,8 @@ export class Sandbox {
     this.options.onReady?.(clock.monotonic() - began);
     this.live = host;
     this.version = host.version;
+    // Its successors need not compile them.
+    this.packages = host.packages;
     host.ended
       .then(() => this.onEnded(host))
       .catch((error: unknown) => this.options.onEvent?.('sandbox host lost', { error: String(error) }));

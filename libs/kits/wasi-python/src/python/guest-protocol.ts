@@ -16,6 +16,8 @@ export interface RunRequest {
   files: Record<string, FileContent>;
   strictness: Strictness;
   extraModules: string[];
+  /** Names of packages that the program can import, of those in the settings of the host. */
+  packages?: readonly string[];
   /** Variables of the session as JSON text; null for none. */
   session: string | null;
   /** Return the variables after the run. */
@@ -127,6 +129,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
     session,
     files,
     extra_modules: request.extraModules,
+    packages: request.packages ?? [],
     keep_session: request.keepSession,
     program: program ? { seed: program.seed, inputs: JSON.stringify(program.inputs) } : null,
   });

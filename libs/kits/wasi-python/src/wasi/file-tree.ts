@@ -39,6 +39,13 @@ export function copyOf({ bytes, blocks }: FileNode, at: number, target: Uint8Arr
   }
 }
 
+/** A copy of a file's bytes. */
+export function contentOf(file: FileNode): Uint8Array {
+  const bytes = new Uint8Array(file.size);
+  copyOf(file, 0, bytes);
+  return bytes;
+}
+
 /** Content of a data file as a caller sends it: text, or bytes as base64. */
 export type FileContent = string | { base64: string };
 

@@ -14,6 +14,8 @@ import { ERRNO, FDFLAG_APPEND, FILETYPE, OFLAG, RIGHT, SET_TIME, type GuestMemor
 
 /** The folder of a run: its working directory, with the files of its caller. */
 export const RUN_FOLDER = '/data';
+/** Packages that the run can import. Nothing can write there. */
+export const PACKAGES_FOLDER = '/packages';
 /** Folders that a run may write to. Each run begins with new ones. */
 const WRITABLE: readonly string[] = [RUN_FOLDER, '/tmp'];
 
@@ -165,9 +167,10 @@ export class GuestFiles {
     this.written = new RunFiles(host.charge);
   }
 
-  /** Gives the run its folder, with the files of its caller. */
-  mount(folder: Directory): void {
+  /** Gives the run its folder, with the files of its caller, and its packages. */
+  mount(folder: Directory, packages: Directory): void {
     this.fds.mount(RUN_FOLDER, folder);
+    this.fds.mount(PACKAGES_FOLDER, packages);
     const given = this.written.chargeGiven(folder);
     this.touch(folder, ...given);
   }

@@ -8,6 +8,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { toFile, type Directory, type FileNode } from './file-tree.js';
+import { PACKAGES_FOLDER } from './guest-files.js';
 import { bootModule, codeModule, type ModuleShape } from './instrument-module.js';
 import { wheelTree } from './wheel.js';
 
@@ -32,7 +33,7 @@ interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
   shape: ModuleShape;
-  /** Read-only directories that every guest sees: time zones, and the library if it is not embedded. */
+  /** Read-only directories of every guest: time zones, the place of its packages, and the library if it is not embedded. */
   preopens: Record<string, Directory>;
 }
 
@@ -65,7 +66,7 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
   }
   const boot = bootModule(wasm, source.tableLimit);
   const code = codeModule(wasm, source.tableLimit);
-  const preopens: Record<string, Directory> = { [ZONES_FOLDER]: zones() };
+  const preopens: Record<string, Directory> = { [ZONES_FOLDER]: zones(), [PACKAGES_FOLDER]: new Map() };
   if (source.stdlibPath) preopens['/'] = libraryTree(source.stdlibPath);
   return {
     boot: new WebAssembly.Module(boot.wasm),

@@ -38,6 +38,8 @@ export function restore(code: WebAssembly.Module, snapshot: Snapshot, options: R
   return reuse;
 }
 
+const NO_PACKAGES: Directory = new Map();
+
 /** The check takes two milliseconds: rare enough not to matter, frequent enough to reveal a bug. */
 const RESTORES_PER_CHECK = 500;
 
@@ -119,7 +121,7 @@ export class Guest {
   run(
     request: Uint8Array,
     folder: Directory = new Map(),
-    program?: ProgramBridge,
+    { program, packages = NO_PACKAGES }: { program?: ProgramBridge | undefined; packages?: Directory } = {},
   ): { end: GuestEnd; frame: Uint8Array | null } {
     const { host } = this;
     let end: GuestEnd = { kind: 'returned' };
@@ -128,7 +130,7 @@ export class Guest {
       host.stdin = request;
       if (program) host.attach(program);
       this.folder = folder;
-      host.mount(folder);
+      host.mount(folder, packages);
       this.call(this.snapshot.entry);
     } catch (error) {
       end = toGuestEnd(error);

@@ -15,7 +15,8 @@ import {
   type RunRequest,
 } from '../python/guest-protocol.js';
 import { CapturedOutput } from './captured-output.js';
-import { buildTree, copyOf, type Directory } from './file-tree.js';
+import { joinedTree } from '../packages/python-package.js';
+import { buildTree, contentOf, type Directory } from './file-tree.js';
 import { PAGES_PER_MB } from './guest-memory.js';
 import { ProgramBridge } from './program-bridge.js';
 import { restore, type Guest } from './restore.js';
@@ -73,6 +74,8 @@ export interface ThreadData {
   code: WebAssembly.Module;
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
+  /** By name. */
+  packages: Record<string, Directory>;
   /** Memory of `CapturedOutput`, read by the pool after it terminated the thread. */
   output: SharedArrayBuffer;
   outputCap: number;
@@ -126,7 +129,8 @@ function run(request: RunRequest): RunReply {
     };
   const cpuBefore = process.threadCpuUsage();
   const began = clock.monotonic();
-  const { end, frame } = current.run(encodeRequest(request), buildTree(request.files), bridgeFor(request));
+  const mounts = { program: bridgeFor(request), packages: packagesOf(request) };
+  const { end, frame } = current.run(encodeRequest(request), buildTree(request.files), mounts);
   reporter?.end();
   const written = filesOf(current);
   const outcome = classify(end, frame);
@@ -146,6 +150,16 @@ function run(request: RunRequest): RunReply {
   };
 }
 
+/** One folder for each set of packages: tenants have few different ones. */
+const joined = new Map<string, Directory>();
+
+function packagesOf({ packages = [] }: RunRequest): Directory {
+  const key = packages.join();
+  const tree = joined.get(key) ?? joinedTree(packages.map((name) => data.packages[name]!));
+  joined.set(key, tree);
+  return tree;
+}
+
 /** Files that a run wrote, up to the limits of a reply; and names of the others. */
 function filesOf(done: Guest): Pick<RunReply, 'files' | 'filesOmitted'> {
   const files: RunFile[] = [];
@@ -153,9 +167,7 @@ function filesOf(done: Guest): Pick<RunReply, 'files' | 'filesOmitted'> {
   let total = 0;
   for (const [name, file] of done.writtenFiles()) {
     if (files.length < MAX_FILES && total + file.size <= MAX_FILE_BYTES) {
-      const bytes = new Uint8Array(file.size);
-      copyOf(file, 0, bytes);
-      files.push({ name, bytes });
+      files.push({ name, bytes: contentOf(file) });
       total += file.size;
     } else if (filesOmitted.length < MAX_FILES) filesOmitted.push(name);
   }

@@ -23,6 +23,7 @@ beforeAll(async () => {
     code,
     snapshot,
     preopens,
+    packages: {},
     threadScript: scripts.threadScript,
     threads: 1,
     programs: 3,

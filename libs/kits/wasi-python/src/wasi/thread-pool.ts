@@ -23,6 +23,8 @@ interface PoolOptions {
   code: WebAssembly.Module;
   snapshot: Snapshot;
   preopens: Record<string, Directory>;
+  /** Packages by name. */
+  packages: Record<string, Directory>;
   threads: number;
   /** Most programs that call tools, in addition: they wait most of their time. Their threads are started when they are needed. */
   programs: number;
@@ -312,7 +314,7 @@ export class ThreadPool {
 
   private async startThread(): Promise<void> {
     this.starting += 1;
-    const { threadScript, code, snapshot, preopens, outputCap, defaultMemoryMb } = this.options;
+    const { threadScript, code, snapshot, preopens, packages, outputCap, defaultMemoryMb } = this.options;
     const output = new CapturedOutput(outputCap);
     const { port1: answers, port2 } = new MessageChannel();
     const signal = new Int32Array(new SharedArrayBuffer(SIGNAL.length * Int32Array.BYTES_PER_ELEMENT));
@@ -320,6 +322,7 @@ export class ThreadPool {
       code,
       snapshot,
       preopens,
+      packages,
       output: output.shared,
       outputCap,
       answers: port2,

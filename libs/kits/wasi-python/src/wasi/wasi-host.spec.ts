@@ -151,7 +151,7 @@ describe('the folders of a run', () => {
 
   it('can be written and moved between, and hold what the caller sent', () => {
     const folder = buildTree({ 'in.txt': 'given', 'kept.txt': 'x' });
-    host.mount(folder);
+    host.mount(folder, new Map());
     const fd = make('out.txt', 'hello');
     iov(BUFFER, 2);
     expect(wasi.fd_pwrite(fd, IOVS, 1, 6n, OUT)).toBe(0);
@@ -203,7 +203,7 @@ describe('the folders of a run', () => {
   });
 
   it('are empty in the next run', () => {
-    host.mount(buildTree({}));
+    host.mount(buildTree({}), new Map());
     make('a', 'secret');
     make('b', 'secret', TMP);
     host.reset();

@@ -95,9 +95,9 @@ export class WasiHost {
     this.files.stdin = bytes;
   }
 
-  /** Gives a run its folder before it starts. It is the run's own, to read and to write. */
-  mount(folder: Directory): void {
-    this.files.mount(folder);
+  /** Gives a run its folder before it starts, which is the run's own to read and to write, and its packages. */
+  mount(folder: Directory, packages: Directory): void {
+    this.files.mount(folder, packages);
   }
 
   /** Content of `/dev/result`, untrusted; null if nothing. */

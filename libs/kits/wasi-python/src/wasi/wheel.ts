@@ -52,20 +52,30 @@ export function wheelTree(wheel: Buffer, below = ''): Directory {
   const entries = entriesOf(wheel).filter(({ path }) => path.startsWith(below));
   const total = entries.reduce((sum, { size }) => sum + size, 0);
   if (total > MAX_BYTES) throw new Error(`its files have ${total} bytes, at most ${MAX_BYTES} are allowed`);
-  const shared = new SharedArrayBuffer(total);
   const root: Directory = new Map();
-  let at = 0;
-  for (const { path, isDeflated, packed, size } of entries) {
-    const content = isDeflated ? inflateRawSync(packed, { maxOutputLength: Math.max(1, size) }) : packed;
-    if (content.length !== size) throw new Error(`its file ${path} is damaged`);
-    const bytes = new Uint8Array(shared, at, size);
-    bytes.set(content);
-    at += size;
-    const parts = path.slice(below.length).split('/');
-    const name = parts.pop()!;
-    folderOf(root, parts, path).set(name, { bytes, size });
-  }
+  addFiles(
+    root,
+    entries.map(({ path, isDeflated, packed, size }) => {
+      const content = isDeflated ? inflateRawSync(packed, { maxOutputLength: Math.max(1, size) }) : packed;
+      if (content.length !== size) throw new Error(`its file ${path} is damaged`);
+      return [path.slice(below.length), content];
+    }),
+  );
   return root;
+}
+
+/** Adds files to a tree, with their content in one shared memory. @throws Error for a path that is not plain */
+export function addFiles(root: Directory, files: readonly (readonly [path: string, bytes: Uint8Array])[]): void {
+  const shared = new SharedArrayBuffer(files.reduce((sum, [, { length }]) => sum + length, 0));
+  let at = 0;
+  for (const [path, content] of files) {
+    const bytes = new Uint8Array(shared, at, content.length);
+    bytes.set(content);
+    at += content.length;
+    const parts = path.split('/');
+    const name = parts.pop()!;
+    folderOf(root, parts, path).set(name, { bytes, size: bytes.length });
+  }
 }
 
 function folderOf(root: Directory, parts: readonly string[], path: string): Directory {

@@ -23,6 +23,8 @@ export const httpFetch: typeof fetch = async (input, init = {}) => {
   const fields = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
     values.map((value): [string, string] => [name, value]),
   );
+  // A connection with an unread answer stays open and keeps the process alive.
+  if (status === 204) answer.resume();
   const stream = status === 204 ? null : (Readable.toWeb(answer) as ReadableStream<Uint8Array>);
   return new Response(stream, { status, headers: fields });
 };

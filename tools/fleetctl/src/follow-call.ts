@@ -74,6 +74,12 @@ async function afterDone(done: Promise<boolean>): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, NEWS_LAG_MS));
 }
 
+/** Rejects when a command is interrupted; never resolves. */
+export const interrupted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new CliError('Interrupted', 130)), { once: true });
+  });
+
 /** @throws CliError when it is interrupted */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

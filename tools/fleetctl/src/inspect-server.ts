@@ -23,10 +23,14 @@ const URL_TIMEOUT_MS = 10_000;
 const MAX_STDERR = 2_000;
 
 /** Asks the server behind a URL for its tools. @throws Error when nothing there speaks MCP */
-export async function inspectUrl(url: string, headers: Readonly<Record<string, string>>): Promise<InspectedServer> {
+export async function inspectUrl(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<InspectedServer> {
   const requestInit = { headers: { ...headers } };
   try {
-    return await inspect(new StreamableHTTPClientTransport(new URL(url), { requestInit }), URL_TIMEOUT_MS);
+    return await inspect(new StreamableHTTPClientTransport(new URL(url), { requestInit }), URL_TIMEOUT_MS, signal);
   } catch (error) {
     const asksForCredential =
       error instanceof UnauthorizedError ||
@@ -56,7 +60,7 @@ export async function inspectCommand(
   }
 }
 
-async function inspect(transport: Transport, timeout: number, signal?: AbortSignal): Promise<InspectedServer> {
+async function inspect(transport: Transport, timeout: number, signal: AbortSignal): Promise<InspectedServer> {
   const client = new Client({ name: 'fleetctl', version: '1' }, { versionNegotiation: { mode: 'auto' } });
   client.onerror = () => undefined; // relevant errors reject the request they belong to
   try {

@@ -1,6 +1,6 @@
 import type { RouteAnswer } from '@toolfleet/client';
 import { CliError, EXIT } from './cli-error.js';
-import type { CommandContext } from './command.js';
+import type { CommandContext, Options } from './command.js';
 import { hasSwitch, optionValue, type CommandLine } from './command-line.js';
 import { pause } from './follow-call.js';
 import { Refused } from './gateway.js';
@@ -8,17 +8,13 @@ import { jsonText, plain } from './terminal.js';
 
 type Replayed = RouteAnswer<'POST /api/v1/calls/{id}/replay'>;
 
-export const REPLAY_OPTIONS: readonly (readonly [option: string, help: string])[] = [
-  [
-    '--for-real',
-    'replay: runs the tool for real; without it only tools without effects run, and the results are compared',
-  ],
-  ['--include-unknown', 'replay: with --for-real also calls with effects whose outcome is unknown'],
-  ['--revision <revision>', 'replay: runs this definition, which awaits an approval; see "fleetctl approvals"'],
-  ['--rate <n>', 'replay: calls a second at most; default 5'],
-  ['--budget-usd <amount>', 'replay: begins no call once the replays have cost as much'],
+export const REPLAY_OPTIONS: Options = [
+  ['--for-real', 'runs the tool for real; without it only tools without effects run, and the results are compared'],
+  ['--include-unknown', 'with --for-real also calls with effects whose outcome is unknown'],
+  ['--revision <revision>', 'runs this definition, which awaits an approval; see "fleetctl approvals"'],
+  ['--rate <n>', 'calls a second at most; default 5'],
+  ['--budget-usd <amount>', 'begins no call once the replays have cost as much'],
 ];
-export const REPLAY_KNOWN = ['for-real', 'include-unknown', 'revision', 'rate', 'budget-usd'];
 
 /** A call to repeat. */
 interface Origin {

@@ -72,6 +72,13 @@ beforeEach(async () => {
 const registered = () => seen.find(({ method }) => method === 'POST');
 
 describe('sources add <url|file>', () => {
+  it('names the address of a server with variables, which --allow lets the fleet connect to', async () => {
+    const { port } = new URL(origin);
+    const variables = { port: { default: port } };
+    await writeFile(file, document([{ url: 'http://127.0.0.1:{port}/v2', variables }]));
+    expect((await run(['sources', 'add', file])).error).toContain(`with 1 operations on ${origin};`);
+  });
+
   it('registers a file under its name, and prints a first call', async () => {
     const { code, out, error } = await run(['sources', 'add', file]);
     expect([code, out]).toEqual([0, 'Registered 1 operations\n\nfleetctl call pet_store_getPet --id …\n']);

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { SourceStatus } from '@toolfleet/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { CliError, EXIT } from '../cli-error.js';
 import { hasSwitch, optionValue, optionValues } from '../command-line.js';
 import { isLocal } from '../connection.js';
 import type { CommandContext } from '../command.js';
+import { pause } from '../follow-call.js';
 import { getTool, type Gateway } from '../gateway.js';
 import { jsonText, plain } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
@@ -32,7 +32,7 @@ interface Wanted {
 
 /** `fleetctl sources add`: a kind, a name and a URL or file; or only a URL, a file or a command. */
 export async function addSource(context: CommandContext, words: readonly string[]): Promise<number> {
-  const { gateway, terminal, line } = context;
+  const { gateway, terminal, line, signal } = context;
   const command = commandOf(words, line.rest);
   if (command) {
     const nameFor = (server: string) =>
@@ -63,7 +63,7 @@ export async function addSource(context: CommandContext, words: readonly string[
     body['name_prefix'] = `${name.slice(0, MAX_PREFIX - 1)}_`;
   if (known?.tenant === null) body['visibility'] ??= 'fleet';
   const waitMs = hasSwitch(line, 'allow') ? await allow(gateway(), wanted.origins) : 0;
-  const send = (query?: { preview: true }) => register(gateway(), wanted, body, waitMs, query);
+  const send = (query?: { preview: true }) => register({ gateway: gateway(), signal }, wanted, body, waitMs, query);
   if (known && !(await confirmChange(context, known, body, () => send({ preview: true })))) return EXIT.ok;
   return showAdded(context, { name, ...(await send()) });
 }
@@ -171,12 +171,14 @@ function readWanted([kind, name, where]: readonly string[]): Wanted {
 
 /** Detects the kind of a URL or file, and prints it. The reader is imported on demand, because the converter is large. */
 async function discover(
-  { line, terminal }: CommandContext,
+  { line, terminal, signal }: CommandContext,
   where: string,
   headers: Readonly<Record<string, string>>,
 ): Promise<Wanted> {
   const { lookAt } = await import('../openapi/look.js');
-  const look = await lookAt(where, headers);
+  const look = await lookAt(where, headers, signal).catch((error: unknown) => {
+    throw signal.aborted ? new CliError('Interrupted', 130) : error;
+  });
   const name = optionValue(line, 'name') ?? nameOf(where, look.kind === 'openapi' ? look.title : serverName(look));
   if (look.kind === 'mcp') {
     terminal.error(`${where} is ${describeServer(look)}; adding it as ${name}\n`);
@@ -230,13 +232,13 @@ async function allow(gateway: Gateway, origins: readonly string[]): Promise<numb
 
 /** Registers a source, again and again for a while if the fleet still refuses its address. */
 async function register(
-  gateway: Gateway,
+  { gateway, signal }: { gateway: Gateway; signal: AbortSignal },
   { kind, origins }: Wanted,
   body: JsonObject,
   waitMs: number,
   query: { preview: true } | undefined,
 ): Promise<Registered> {
-  for (const until = performance.now() + waitMs; ; await pause(RETRY_EVERY_MS)) {
+  for (const until = performance.now() + waitMs; ; await pause(RETRY_EVERY_MS, signal)) {
     try {
       return await gateway.request(`POST /api/v1/sources/${kind}`, { body, query });
     } catch (error) {

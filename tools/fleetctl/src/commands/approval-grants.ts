@@ -1,9 +1,9 @@
 import type { ApprovalGrant, RouteRequest } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
-import type { CommandContext } from '../command.js';
+import { type Columns, type CommandContext, print, printTable } from '../command.js';
 import type { Gateway } from '../gateway.js';
 import { hasSwitch, numberOption, optionValue, type CommandLine } from '../command-line.js';
-import { facts, jsonText, paint, plain, table } from '../terminal.js';
+import { facts, jsonText, paint, plain } from '../terminal.js';
 
 /** Size of a page. */
 const PAGE = 1_000;
@@ -24,17 +24,12 @@ export function readGrant(line: CommandLine): WantedGrant | undefined {
   if (amount === undefined || unit === undefined)
     throw new CliError(`--grant must be a duration such as 8h, not "${life}"`, EXIT.usage);
   const hours = (Number(amount) * { m: 1, h: 60, d: 1_440 }[unit]!) / 60;
-  return { hours, ...(fields && { fields }), ...(max_uses !== undefined && { max_uses }) };
+  return { hours, fields, max_uses };
 }
 
-/** `approvals grants [list | show <id> | revoke <id>]`; undefined for other words. */
-export function grantsCommand(context: CommandContext, words: readonly string[]): Promise<number> | undefined {
-  const [verb = 'list', id, more] = words;
-  if (verb === 'list' && id === undefined) return list(context);
-  if (id === undefined || more !== undefined) return undefined;
-  if (verb === 'show') return show(context, id);
-  return verb === 'revoke' ? revoke(context, id) : undefined;
-}
+/** `approvals grants [list | show <id> | revoke <id>]`. */
+export const grantsCommand = (context: CommandContext, verb = 'list', id = ''): Promise<number> =>
+  verb === 'list' ? list(context) : verb === 'show' ? show(context, id) : revoke(context, id);
 
 async function readGrants(gateway: Gateway, ended: boolean): Promise<ApprovalGrant[]> {
   const found: ApprovalGrant[] = [];
@@ -47,23 +42,18 @@ async function readGrants(gateway: Gateway, ended: boolean): Promise<ApprovalGra
   }
 }
 
-async function list({ gateway, json, line, terminal }: CommandContext): Promise<number> {
-  const grants = await readGrants(gateway(), hasSwitch(line, 'ended'));
-  if (json) terminal.out(`${jsonText({ grants }, 2)}\n`);
-  else if (grants.length === 0) terminal.out('No grants\n');
-  else {
-    const rows = grants.map((grant) => [
-      grant.id,
-      grant.tool,
-      `${grant.tenant_id}/${grant.user_id}`,
-      grant.state,
-      grant.until.slice(0, 16).replace('T', ' '),
-      used(grant),
-      plain(grant.for.join('; ')),
-    ]);
-    terminal.out(table(['GRANT', 'TOOL', 'CALLS OF', 'STATE', 'UNTIL (UTC)', 'USED', 'FOR'], rows, terminal.width));
-  }
-  return EXIT.ok;
+async function list(context: CommandContext): Promise<number> {
+  const grants = await readGrants(context.gateway(), hasSwitch(context.line, 'ended'));
+  const columns: Columns<ApprovalGrant> = {
+    GRANT: ({ id }) => id,
+    TOOL: ({ tool }) => tool,
+    'CALLS OF': ({ tenant_id: tenant, user_id: user }) => `${tenant}/${user}`,
+    STATE: ({ state }) => state,
+    'UNTIL (UTC)': ({ until }) => until.slice(0, 16).replace('T', ' '),
+    USED: used,
+    FOR: ({ for: covered }) => plain(covered.join('; ')),
+  };
+  return printTable(context, grants, columns, 'No grants', { grants });
 }
 
 const used = ({ uses, max_uses: max }: ApprovalGrant): string => (max === undefined ? `${uses}` : `${uses}/${max}`);
@@ -95,9 +85,7 @@ async function show({ gateway, json, terminal }: CommandContext, id: string): Pr
   return EXIT.ok;
 }
 
-async function revoke({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
-  const grant = await gateway().request('DELETE /api/v1/approval-grants/{id}', { path: { id } });
-  if (json) terminal.out(`${jsonText(grant, 2)}\n`);
-  else terminal.out(`Revoked: ${grant.tool} asks again; ${grant.uses} calls used the grant\n`);
-  return EXIT.ok;
+async function revoke(context: CommandContext, id: string): Promise<number> {
+  const grant = await context.gateway().request('DELETE /api/v1/approval-grants/{id}', { path: { id } });
+  return print(context, grant, `Revoked: ${grant.tool} asks again; ${grant.uses} calls used the grant`);
 }

@@ -1,7 +1,7 @@
 import type { CallApproval, Json, QuarantinedTool } from '@toolfleet/client';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Command, type CommandContext, noun, type Options, print } from '../command.js';
 import { hasSwitch } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { grantsCommand } from './approval-grants.js';
@@ -12,52 +12,64 @@ import { jsonText, paint, plain, shellWord, table, type Terminal } from '../term
 /** Equal lines shown before and after a change. */
 const CONTEXT_LINES = 2;
 
+const NOTE: Options = [['--note <text>', 'kept with the decision on a call; its caller sees why it was rejected']];
+
 /** `fleetctl approvals`. */
-export const approvals: Command = {
-  usage:
-    'approvals [list] | approvals show <call> | approvals show <tool> [--replay] | approvals approve <call> [--note <text>] [--grant <duration> [--vary <names>]] | approvals reject <call> [--note <text>] | approvals approve <tool> <revision> | approvals reject <tool> <revision> | approvals grants [list] [--ended] | approvals grants show|revoke <grant>',
-  options: [
-    ['--note <text>', 'approve, reject: kept with the decision on a call; its caller sees why it was rejected'],
-    [
-      '--grant <duration>',
-      'approve: also allows calls like this one for so long (30m, 8h, 2d), where the policy offers it',
-    ],
-    ['--vary <names>', 'approve: arguments in which those may differ, separated by commas; default: none'],
-    ['--max-uses <n>', 'approve: max number of those'],
-    ['--ended', 'grants: also those that have ended'],
-    [
-      '--replay',
-      'show: also runs the last calls without effects against the changed definition, and compares the results',
-    ],
-  ],
-  verbs: ['list', 'show', 'approve', 'reject', 'grants'],
-  mostWords: 3,
-  known: ['note', 'grant', 'vary', 'max-uses', 'ended', 'replay'],
-  async complete([verb, tool, revision], gateway) {
+export const approvals: Command = noun(
+  'approvals',
+  {
+    list: { run: list },
+    show: {
+      words: '<call|tool>',
+      options: [
+        [
+          '--replay',
+          'of a tool: also runs the last calls without effects against the changed definition, and compares the results',
+        ],
+      ],
+      run: (context, id = '') => (isCallId(id) ? showCall(context, id) : show(context, id)),
+    },
+    approve: {
+      words: '<call> | <tool> <revision>',
+      options: [
+        ...NOTE,
+        ['--grant <duration>', 'also allows calls like this one for so long (30m, 8h, 2d), where the policy offers it'],
+        ['--vary <names>', 'arguments in which those may differ, separated by commas; default: none'],
+        ['--max-uses <n>', 'max number of those'],
+      ],
+      run: (context, id, revision) => decideOn(context, 'approve', id!, revision),
+    },
+    reject: {
+      words: '<call> | <tool> <revision>',
+      options: NOTE,
+      run: (context, id, revision) => decideOn(context, 'reject', id!, revision),
+    },
+    grants: {
+      words: ' | list | show <grant> | revoke <grant>',
+      options: [['--ended', 'also those that have ended']],
+      run: grantsCommand,
+    },
+  },
+  async ([verb, tool, revision], gateway) => {
     if (verb === 'grants') return tool === undefined ? ['list', 'show', 'revoke'] : [];
     if (verb === 'list' || revision !== undefined) return [];
     const { tools: waiting, calls } = await listAll(gateway);
     if (tool === undefined) return [...waiting.map(({ name }) => name), ...calls.map(({ id }) => id)];
     return verb === 'show' ? [] : waiting.filter(({ name }) => name === tool).map((one) => one.pending_revision);
   },
-  async run(context) {
-    const [verb = 'list', ...rest] = context.words;
-    if (verb === 'grants') {
-      const done = grantsCommand(context, rest);
-      if (!done) throw new CliError(`usage: fleetctl ${approvals.usage}`, EXIT.usage);
-      return done;
-    }
-    const isCall = isCallId(rest[0] ?? '');
-    const most = { list: 0, show: 1, approve: isCall ? 1 : 2, reject: isCall ? 1 : 2 }[verb];
-    if (most === undefined || rest.length !== most)
-      throw new CliError(`usage: fleetctl ${approvals.usage}`, EXIT.usage);
-    const [tool = '', revision] = rest;
-    if (verb === 'list') return list(context);
-    if (verb === 'show') return isCall ? showCall(context, tool) : show(context, tool);
-    if (isCall) return decideCall(context, verb as 'approve' | 'reject', tool);
-    return decide(context, verb as 'approve' | 'reject', tool, revision as string);
-  },
-};
+);
+
+/** Decides on a call, or on the revision of a tool. @throws CliError */
+function decideOn(
+  context: CommandContext,
+  decision: 'approve' | 'reject',
+  id: string,
+  revision: string | undefined,
+): Promise<number> {
+  if (isCallId(id) !== (revision === undefined))
+    throw new CliError(`usage: fleetctl approvals ${decision} <call>, or <tool> <revision>`, EXIT.usage);
+  return revision === undefined ? decideCall(context, decision, id) : decide(context, decision, id, revision);
+}
 
 async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
   const { calls, tools: waiting } = await listAll(gateway());
@@ -103,15 +115,14 @@ async function show({ gateway, line, json, terminal }: CommandContext, name: str
 }
 
 async function decide(
-  { gateway, json, terminal }: CommandContext,
+  context: CommandContext,
   decision: 'approve' | 'reject',
   name: string,
   revision: string,
 ): Promise<number> {
   const sent = { path: { name }, body: { pending_revision: revision } };
-  const body = await gateway().request(`POST /api/v1/quarantine/{name}/${decision}`, sent);
-  terminal.out(json ? `${jsonText(body, 2)}\n` : `${decision === 'approve' ? 'Approved' : 'Rejected'} ${name}\n`);
-  return EXIT.ok;
+  const body = await context.gateway().request(`POST /api/v1/quarantine/{name}/${decision}`, sent);
+  return print(context, body, `${decision === 'approve' ? 'Approved' : 'Rejected'} ${name}`);
 }
 
 /** What waits: calls, and tools for those who may decide on them. */

@@ -1,8 +1,8 @@
 import type { Budget, RouteRequest } from '@toolfleet/client';
+import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, type Options, print, tableOf } from '../command.js';
 import { optionValue, type CommandLine } from '../command-line.js';
-import { table, jsonText } from '../terminal.js';
 
 type Subject = NonNullable<Budget['subject']>;
 type Period = NonNullable<Budget['period']>;
@@ -16,68 +16,67 @@ export const LIMIT_OPTIONS = [
   ['--period <period>', 'UTC day or month, or total; default month'],
 ] as const;
 
+const OF_TENANT: Options = [['--tenant <tenant>', 'of this tenant (operators)']];
+const NAMED = '<user|key|tenant> <id>';
+
 /** `fleetctl budgets`. */
-export const budgets: Command = {
-  usage:
-    'budgets [list] [--tenant <tenant>] | budgets set <user|key|tenant> <id> --usd 20 [--tokens 100000] [--period day|month|total] | budgets remove <user|key|tenant> <id> [--period day|month|total]',
-  options: [...LIMIT_OPTIONS, ['--tenant <tenant>', 'Of this tenant (operators)']],
-  verbs: ['list', 'set', 'remove'],
-  mostWords: 3,
-  known: ['usd', 'tokens', 'period', 'tenant'],
-  async run(context) {
-    const [verb = 'list', subject, id] = context.words;
-    if (verb === 'list' && subject === undefined) return list(context);
-    if ((verb !== 'set' && verb !== 'remove') || !SUBJECTS.includes(subject ?? '') || id === undefined)
-      throw new CliError(`usage: fleetctl ${budgets.usage}`, EXIT.usage);
-    const name = readName(context.line, subject as Subject, id);
-    return verb === 'set' ? set(context, name) : remove(context, name);
+export const budgets: Command = noun('budgets', {
+  list: { options: OF_TENANT, run: list },
+  set: {
+    words: NAMED,
+    usage: `${NAMED} --usd 20`,
+    options: [...LIMIT_OPTIONS, ...OF_TENANT],
+    run: (context, subject, id) => set(context, readName(context.line, subject!, id!)),
   },
-};
+  remove: {
+    words: NAMED,
+    options: [...LIMIT_OPTIONS.slice(2), ...OF_TENANT],
+    run: (context, subject, id) => remove(context, readName(context.line, subject!, id!)),
+  },
+});
 
 type Name = Pick<RouteRequest<'PUT /api/v1/budgets'>['body'], 'subject' | 'id' | 'period' | 'tenant_id'>;
 
-function readName(line: CommandLine, subject: Subject, id: string): Name {
+/** The name of a budget: its subject, id and period. @throws CliError */
+export function readName(line: CommandLine, subject: string, id: string): Name {
+  if (!SUBJECTS.includes(subject))
+    throw new CliError(`A budget is of ${SUBJECTS.join(', ')}${suggestion(subject, SUBJECTS)}`, EXIT.usage);
   const of = subject === 'tenant' ? { tenant_id: id } : { id, tenant_id: optionValue(line, 'tenant') };
-  return { subject, ...of, period: readPeriod(line) };
+  return { subject: subject as Subject, ...of, period: readPeriod(line) };
 }
 
-async function list({ gateway, line, terminal, json }: CommandContext): Promise<number> {
-  const query = { tenant_id: optionValue(line, 'tenant') };
-  const body = await gateway().request('GET /api/v1/budgets', { query });
-  terminal.out(json ? `${jsonText(body, 2)}\n` : budgetTable(body.budgets, terminal.width));
-  return EXIT.ok;
+async function list(context: CommandContext): Promise<number> {
+  const query = { tenant_id: optionValue(context.line, 'tenant') };
+  const body = await context.gateway().request('GET /api/v1/budgets', { query });
+  return print(context, body, () => budgetTable(body.budgets, context.terminal.width));
 }
 
-async function set({ gateway, line, terminal, json }: CommandContext, name: Name): Promise<number> {
-  const limits = readLimits(line);
+async function set(context: CommandContext, name: Name): Promise<number> {
+  const limits = readLimits(context.line);
   if (limits.limit_usd === undefined && limits.limit_tokens === undefined)
     throw new CliError('budgets set needs --usd, --tokens or both', EXIT.usage);
-  const budget = await gateway().request('PUT /api/v1/budgets', { body: { ...name, ...limits } });
-  terminal.out(json ? `${jsonText(budget, 2)}\n` : budgetTable([budget], terminal.width));
-  return EXIT.ok;
+  const budget = await context.gateway().request('PUT /api/v1/budgets', { body: { ...name, ...limits } });
+  return print(context, budget, () => budgetTable([budget], context.terminal.width));
 }
 
-async function remove({ gateway, terminal, json }: CommandContext, name: Name): Promise<number> {
-  await gateway().request('DELETE /api/v1/budgets', { query: name });
+async function remove(context: CommandContext, name: Name): Promise<number> {
+  await context.gateway().request('DELETE /api/v1/budgets', { query: name });
   const { subject, id = name.tenant_id, period = 'month' } = name;
-  terminal.out(
-    json ? `${jsonText({ subject, id, period, removed: true })}\n` : `Removed the budget of ${subject} ${id}\n`,
-  );
-  return EXIT.ok;
+  return print(context, { subject, id, period, removed: true }, `Removed the budget of ${subject} ${id}`);
 }
+
+const COLUMNS: Columns<Budget> = {
+  BUDGET: (one) => one.scope,
+  'LIMIT USD': (one) => one.limit_usd ?? 'none',
+  SPENT: (one) => one.spent_usd,
+  HELD: (one) => one.held_usd,
+  'TOKEN LIMIT': (one) => one.limit_tokens ?? 'none',
+  TOKENS: (one) => one.spent_tokens,
+};
 
 /** Limits with spending and reservations. */
-export function budgetTable(rows: readonly Budget[], width: number | undefined): string {
-  const cells = rows.map((one) => [
-    one.scope,
-    one.limit_usd ?? 'none',
-    one.spent_usd,
-    one.held_usd,
-    one.limit_tokens ?? 'none',
-    one.spent_tokens,
-  ]);
-  return table(['BUDGET', 'LIMIT USD', 'SPENT', 'HELD', 'TOKEN LIMIT', 'TOKENS'], cells, width);
-}
+export const budgetTable = (rows: readonly Budget[], width: number | undefined): string =>
+  tableOf(rows, COLUMNS, width);
 
 /** The limits of a budget to set. @throws CliError */
 export function readLimits(line: CommandLine): { limit_usd?: number; limit_tokens?: number; period?: Period } {

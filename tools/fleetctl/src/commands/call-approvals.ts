@@ -100,8 +100,8 @@ export async function decideCall(
   const note = optionValue(line, 'note');
   const grant = readGrant(line);
   if (grant && decision === 'reject') throw new CliError('--grant belongs to approve', EXIT.usage);
-  const body = { ...(note !== undefined && { note }), ...(grant && { grant }) };
-  const call = await gateway().request(`POST /api/v1/approvals/{id}/${decision}`, { path: { id }, body });
+  const sent = { path: { id }, body: { note, grant } };
+  const call = await gateway().request(`POST /api/v1/approvals/{id}/${decision}`, sent);
   if (json) terminal.out(`${jsonText(call, 2)}\n`);
   else if (call.state === 'pending')
     terminal.out(`Approved; ${call.votes.length} of ${call.decision.quorum} people have\n`);

@@ -1,7 +1,7 @@
 import { toCurl, type FinishedCall, type FinishedCallDetail, type RouteAnswer } from '@toolfleet/client';
 import { FILTERS, filtersOf } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, type Options, print, printTable } from '../command.js';
 import { hasSwitch, numberOption, optionValue } from '../command-line.js';
 import {
   AWAITING,
@@ -14,7 +14,7 @@ import {
 } from '../follow-call.js';
 import { type Gateway, Refused } from '../gateway.js';
 import { readAllCalls, readCalls } from '../read-calls.js';
-import { REPLAY_KNOWN, REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
+import { REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
 import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
 import { waitingCalls } from './call-approvals.js';
@@ -26,83 +26,74 @@ const TAIL = 10;
 /** Wait before a stream is opened again that the gateway closed. */
 const AGAIN_MS = 1_000;
 
+const FILTER_OPTIONS: Options = FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, help]);
+const LIMIT: Options = [['--limit <n>', 'number of calls, the newest; default 100, for a replay all']];
+
 /** `fleetctl calls`: what happened to calls, and those that run in the background. */
-export const calls: Command = {
-  usage:
-    'calls [list] [filters] | calls sum --by <groups> [filters] | calls show <call_id> [--watch] [--show-body] [--output FILE|DIR/|-] | calls replay <call_id or filters> [--for-real] | calls cancel <call_id> | calls tail | calls export [filters] [--format ndjson|csv|parquet] [--output FILE|s3://bucket/key|-]',
-  options: [
-    ...FILTERS.map(([name, , value, help]) => [`--${name} ${value}`, `list, sum, replay, export: ${help}`] as const),
-    ['--by <groups>', 'sum: tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
-    ['--limit <n>', 'list, replay: number of calls, the newest; default 100, for a replay all'],
-    ['--before <cursor>', 'list: calls before this cursor, which the last list named'],
-    [
-      '--format <ndjson|csv|parquet>',
-      'export: one JSON object a line, or a table with a head or with types; default ndjson',
+export const calls: Command = noun('calls', {
+  list: {
+    options: [
+      ...FILTER_OPTIONS,
+      ...LIMIT,
+      ['--before <cursor>', 'calls before this cursor, which the last list named'],
     ],
-    ['--watch', 'show: follow it until it ends, then show its result'],
-    [
-      '--show-body',
-      'show: also arguments and result of the call of another, which is recorded; those of your own are always shown',
-    ],
-    ...REPLAY_OPTIONS,
-    OUTPUT_OPTION,
-    [
-      '--output FILE|s3://bucket/key|-',
-      'export: a file, an object of S3-compatible storage (AWS_* in the environment), or standard output',
-    ],
-  ],
-  verbs: ['list', 'sum', 'show', 'replay', 'cancel', 'tail', 'export'],
-  known: [
-    ...FILTERS.map(([name]) => name),
-    'by',
-    'limit',
-    'before',
-    'format',
-    'watch',
-    'show-body',
-    'output',
-    ...REPLAY_KNOWN,
-  ],
-  async run(context) {
-    const [verb = 'list', ...rest] = context.words;
-    const run = VERBS[verb];
-    if (!run || !run.words.includes(rest.length)) throw new CliError(`usage: fleetctl ${calls.usage}`, EXIT.usage);
-    return run.run(context, rest[0] ?? '');
+    run: listCalls,
   },
-};
-
-const VERBS: Readonly<Record<string, { words: number[]; run(context: CommandContext, id: string): Promise<number> }>> =
-  {
-    list: { words: [0], run: listCalls },
-    sum: { words: [0], run: sumCalls },
-    show: { words: [1], run: showCall },
-    cancel: { words: [1], run: cancelCall },
-    replay: { words: [0, 1], run: replayCalls },
-    tail: { words: [0], run: tailCalls },
+  sum: {
+    options: [
+      ...FILTER_OPTIONS,
+      ['--by <groups>', 'tenant, day, tool, source, user, key, agent, status, code, separated by commas'],
+    ],
+    run: sumCalls,
+  },
+  show: {
+    words: '<call_id>',
+    options: [
+      ['--watch', 'follow it until it ends, then show its result'],
+      [
+        '--show-body',
+        'also arguments and result of the call of another, which is recorded; those of your own are always shown',
+      ],
+      OUTPUT_OPTION,
+    ],
+    run: (context, id) => showCall(context, id!),
+  },
+  replay: {
+    words: '[call_id]',
+    options: [...FILTER_OPTIONS, ...LIMIT, ...REPLAY_OPTIONS],
+    run: replayCalls,
+  },
+  cancel: { words: '<call_id>', run: (context, id) => cancelCall(context, id!) },
+  tail: { run: tailCalls },
+  export: {
+    options: [
+      ...FILTER_OPTIONS,
+      ['--format <ndjson|csv|parquet>', 'one JSON object a line, or a table with a head or with types; default ndjson'],
+      [
+        '--output FILE|s3://bucket/key|-',
+        'a file, an object of S3-compatible storage (AWS_* in the environment), or standard output',
+      ],
+    ],
     // Writers of tables are large.
-    export: { words: [0], run: async (context) => (await import('./export-calls.js')).exportCalls(context) },
-  };
+    run: async (context) => (await import('./export-calls.js')).exportCalls(context),
+  },
+});
 
-async function listCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {
-  const limit = numberOption(line, 'limit');
-  const query = { ...filtersOf(line), limit, before: optionValue(line, 'before') };
+async function listCalls(context: CommandContext): Promise<number> {
+  const { line, json, terminal, gateway } = context;
+  const query = { ...filtersOf(line), limit: numberOption(line, 'limit'), before: optionValue(line, 'before') };
   const body = await readCalls(gateway(), query);
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.calls.length === 0) terminal.out('No calls\n');
-  else {
-    const head = ['ENDED', 'TENANT', 'USER', 'TOOL', 'STATUS', 'MS', 'USD', 'CALL'];
-    const rows = body.calls.map((call) => [
-      call.ended_at,
-      call.tenant_id,
-      call.user_id,
-      call.tool,
-      call.code ?? call.status,
-      Math.round(call.duration_ms),
-      call.cost_usd,
-      call.call_id,
-    ]);
-    terminal.out(table(head, rows, terminal.width));
-  }
+  const columns: Columns<FinishedCall> = {
+    ENDED: (call) => call.ended_at,
+    TENANT: (call) => call.tenant_id,
+    USER: (call) => call.user_id,
+    TOOL: (call) => call.tool,
+    STATUS: (call) => call.code ?? call.status,
+    MS: (call) => Math.round(call.duration_ms),
+    USD: (call) => call.cost_usd,
+    CALL: (call) => call.call_id,
+  };
+  printTable(context, body.calls, columns, 'No calls', body);
   if (!json && body.next !== undefined) terminal.error(`Older calls: --before ${body.next}\n`);
   return EXIT.ok;
 }
@@ -295,16 +286,14 @@ function lineOf(terminal: Terminal, call: FinishedCall): string {
   ].join('  ');
 }
 
-async function cancelCall({ json, terminal, gateway }: CommandContext, id: string): Promise<number> {
-  const body = await gateway().request('DELETE /api/v1/calls/{id}', { path: { id } });
+async function cancelCall(context: CommandContext, id: string): Promise<number> {
+  const body = await context.gateway().request('DELETE /api/v1/calls/{id}', { path: { id } });
   const state: string = body?.status ?? 'cancelled';
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else terminal.out(`${id}  ${hasEnded(state) ? state : `cancellation requested (${state})`}\n`);
-  return EXIT.ok;
+  return print(context, body, `${id}  ${hasEnded(state) ? state : `cancellation requested (${state})`}`);
 }
 
 /** Repeats one call, or those that match the filters: failures unless a status is named. */
-async function replayCalls(context: CommandContext, id: string): Promise<number> {
+async function replayCalls(context: CommandContext, id = ''): Promise<number> {
   if (id !== '') return replayAll(context, [{ call_id: id }]);
   const query = { status: 'failure', ...withoutAbsent(filtersOf(context.line)) };
   const found = await readAllCalls(context.gateway(), query, numberOption(context.line, 'limit'));

@@ -1,48 +1,45 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command } from '../command.js';
+import { type Command, type CommandContext, noun, print } from '../command.js';
 import { isFleetUrl, userFilePath } from '../connection.js';
-import { jsonText } from '../terminal.js';
+
+const NAMES = ['url', 'api_key'];
 
 /** `fleetctl config`: the user's own connection file. */
-export const config: Command = {
-  usage: 'config | config set <url|api_key> <value> | config set api_key - | config unset <url|api_key>',
-  options: [['-', 'As value: read from standard input, so that no key ends up in the history of the shell']],
-  known: [],
-  verbs: ['set', 'unset'],
-  async run({ words, json, terminal, environment }) {
-    const path = userFilePath(environment.env);
-    const content = read(path);
-    const [verb, name, value] = words;
-    if (verb === undefined) {
-      const shown = {
-        file: path,
-        ...content,
-        ...(content['api_key'] ? { api_key: `${content['api_key'].slice(0, 8)}…` } : {}),
-      };
-      terminal.out(
-        json
-          ? `${jsonText(shown, 2)}\n`
-          : Object.entries(shown)
-              .map(([key, one]) => `${key}: ${one}\n`)
-              .join(''),
-      );
-      return EXIT.ok;
-    }
-    const isName = name === 'url' || name === 'api_key';
-    if (verb === 'unset' && isName && words.length === 2) delete content[name];
-    else if (verb === 'set' && isName && value !== undefined && words.length === 3)
-      content[name] = checked(name, value === '-' ? (await terminal.readInput()).trim() : value);
-    else throw new CliError(`usage: fleetctl ${config.usage}`, EXIT.usage);
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(path, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-    chmodSync(path, 0o600); // also if the file existed with wider permissions
-    return EXIT.ok;
+export const config: Command = noun('config', {
+  show: {
+    run(context) {
+      const path = userFilePath(context.environment.env);
+      const { api_key: key, ...content } = read(path);
+      const shown = { file: path, ...content, api_key: key && `${key.slice(0, 8)}…` };
+      const lines = Object.entries(shown).filter(([, value]) => value !== undefined);
+      return print(context, shown, lines.map(([name, value]) => `${name}: ${value}`).join('\n'));
+    },
   },
-};
+  set: {
+    words: '<url|api_key> <value>',
+    options: [['-', 'As value: read from standard input, so that no key ends up in the history of the shell']],
+    async run(context, name = '', value = '') {
+      const text = value === '-' ? (await context.terminal.readInput()).trim() : value;
+      return change(context, name, checked(name, text));
+    },
+  },
+  unset: { words: '<url|api_key>', run: (context, name = '') => change(context, name, undefined) },
+});
 
-function checked(name: 'url' | 'api_key', value: string): string {
+function change({ environment }: CommandContext, name: string, value: string | undefined): number {
+  if (!NAMES.includes(name))
+    throw new CliError(`config has ${NAMES.join(' and ')}${suggestion(name, NAMES)}`, EXIT.usage);
+  const path = userFilePath(environment.env);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeFileSync(path, `${JSON.stringify({ ...read(path), [name]: value }, null, 2)}\n`, { mode: 0o600 });
+  chmodSync(path, 0o600); // also if the file existed with wider permissions
+  return EXIT.ok;
+}
+
+function checked(name: string, value: string): string {
   if (name === 'url' && !isFleetUrl(value))
     throw new CliError(`Invalid URL ${value}; it must start with http:// or https://`, EXIT.usage);
   if (value === '' || /\s/.test(value)) throw new CliError(`${name} must not be empty or contain spaces`, EXIT.usage);

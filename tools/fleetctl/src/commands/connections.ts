@@ -1,28 +1,23 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { RouteAnswer } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Columns, type Command, type CommandContext, noun, type Options, printTable } from '../command.js';
 import { optionValue } from '../command-line.js';
-import { jsonText, table } from '../terminal.js';
+import { interrupted } from '../follow-call.js';
+
+const OF_USER: Options = [['--user <id>', 'another user of the tenant (administrators)']];
 
 /** `fleetctl connections`. */
-export const connections: Command = {
-  usage:
-    'connections [list] [--user <id>] | connections connect <kind/name> [< key-file] | connections revoke <kind/name> [--user <id>] | connections reseal',
-  options: [['--user <id>', 'list, revoke: another user of the tenant (administrators)']],
-  verbs: ['list', 'connect', 'revoke', 'reseal'],
-  known: ['user'],
-  async run(context) {
-    const [verb = 'list', source, more] = context.words;
-    if (verb === 'list' && source === undefined) return list(context);
-    if (verb === 'reseal' && source === undefined) return reseal(context);
-    const act = verb === 'connect' ? connect : verb === 'revoke' ? revoke : undefined;
-    if (!act || source === undefined || more !== undefined)
-      throw new CliError(`usage: fleetctl ${connections.usage}`, EXIT.usage);
-    return act(context, readSource(source));
+export const connections: Command = noun('connections', {
+  list: { options: OF_USER, run: list },
+  connect: {
+    words: '<kind/name>',
+    usage: '<kind/name> [< key-file]',
+    run: (context, source) => connect(context, readSource(source!)),
   },
-};
+  revoke: { words: '<kind/name>', options: OF_USER, run: (context, source) => revoke(context, readSource(source!)) },
+  reseal: { run: reseal },
+});
 
 type Source = { kind: string; name: string };
 
@@ -36,16 +31,16 @@ function readSource(text: string): Source {
   return { kind, name };
 }
 
-async function list({ gateway, line, json, terminal }: CommandContext): Promise<number> {
-  const body = await gateway().request('GET /api/v1/connections', { query: { user_id: optionValue(line, 'user') } });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else if (body.length === 0) terminal.out('No source acts as its users\n');
-  else terminal.out(table(['SOURCE', 'MODE', 'STATE', 'SINCE'], body.map(toRow), terminal.width));
-  return EXIT.ok;
-}
-
-function toRow({ source, mode, connected, reason, connected_at: at }: RouteAnswer<'GET /api/v1/connections'>[number]) {
-  return [source, mode, connected ? 'connected' : (reason ?? 'not connected'), at ?? ''];
+async function list(context: CommandContext): Promise<number> {
+  const query = { user_id: optionValue(context.line, 'user') };
+  const body = await context.gateway().request('GET /api/v1/connections', { query });
+  const columns: Columns<(typeof body)[number]> = {
+    SOURCE: ({ source }) => source,
+    MODE: ({ mode }) => mode,
+    STATE: ({ connected, reason }) => (connected ? 'connected' : (reason ?? 'not connected')),
+    SINCE: ({ connected_at: at }) => at ?? '',
+  };
+  return printTable(context, body, columns, 'No source acts as its users');
 }
 
 /** Connects by a key, or in a browser. */
@@ -63,7 +58,7 @@ async function connect(context: CommandContext, path: Source): Promise<number> {
  * Waits on a loopback port for the browser to come back from the authorization server (RFC 8252 section 7.3).
  * @param source as it is listed: its address tells the servers of sources apart
  */
-async function signIn({ gateway, terminal }: CommandContext, path: Source, source: string): Promise<number> {
+async function signIn({ gateway, terminal, signal }: CommandContext, path: Source, source: string): Promise<number> {
   let onRedirect: (query: string) => void;
   const redirected = new Promise<string>((resolve) => (onRedirect = resolve));
   const server = createServer((request, response) => {
@@ -83,7 +78,7 @@ async function signIn({ gateway, terminal }: CommandContext, path: Source, sourc
     });
     terminal.error(`Open this address in a browser:\n`);
     terminal.out(`${begun.authorization_url}\n`);
-    const redirect = await redirected;
+    const redirect = await Promise.race([redirected, interrupted(signal)]);
     const connected = await gateway().request('POST /api/v1/connections/finish', { body: { redirect, redirect_uri } });
     terminal.error(`Connected: calls of ${connected.source} act as you\n`);
     return EXIT.ok;

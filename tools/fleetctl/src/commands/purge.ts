@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Purge, RouteRequest } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
+import { pause } from '../follow-call.js';
 import type { Gateway } from '../gateway.js';
 import { jsonText, table } from '../terminal.js';
 
@@ -49,7 +49,7 @@ export async function purge(
   }
   let shownError = '';
   while (record.state === 'running') {
-    await sleep(POLL_MS, undefined, { signal }).catch(() => {
+    await pause(POLL_MS, signal).catch(() => {
       throw new CliError(`The purge continues; see: fleetctl tenants purge status ${record.id}`, 130);
     });
     record = await read(gateway(), record.id);

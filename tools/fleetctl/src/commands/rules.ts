@@ -3,11 +3,11 @@ import { basename, join } from 'node:path';
 import type { RouteRequest, RuleTestResult, ToolsetSpec } from '@toolfleet/client';
 import { FILTERS, filtersOf } from '../call-filters.js';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Command, type CommandContext, noun, print } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
-import { jsonText, plain, table, type Terminal } from '../terminal.js';
+import { plain, table, type Terminal } from '../terminal.js';
 import { readJsonObject } from '../tool-arguments.js';
-import { LIMIT_OPTIONS, readLimits } from './budgets.js';
+import { LIMIT_OPTIONS, readLimits, readName } from './budgets.js';
 
 type RuleTest = RouteRequest<'POST /api/v1/rules/test'>['body'];
 type Rule = Pick<RuleTest, 'policy' | 'rate_limit' | 'toolset' | 'budget' | 'tenant_id'>;
@@ -17,61 +17,46 @@ const TESTED = new Set(['from', 'to', 'tool', 'source', 'user', 'key-id', 'agent
 const DEFAULT_FROM = '30d';
 
 /** `fleetctl rules test`. */
-export const rules: Command = {
-  usage:
-    'rules test policy <folder or file …> | rules test limit <tool> <calls per minute> | rules test toolset <name> <JSON> | rules test budget <user|key|tenant> <id> --usd 20 [--period day|month|total]',
-  options: [
-    ...FILTERS.filter(([name]) => TESTED.has(name)).map(
-      ([name, , value, help]) => [`--${name} ${value}`, help] as const,
-    ),
-    ['--read-arguments', 'policy: reads kept arguments where it asks for them; each reading is recorded (auditors)'],
-    ...LIMIT_OPTIONS,
-  ],
-  verbs: ['test'],
-  known: [...TESTED, 'read-arguments', 'usd', 'tokens', 'period'],
-  async run(context) {
-    const [verb, kind = '', ...words] = context.words;
-    const read = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
-    if (verb !== 'test' || !read) throw new CliError(`usage: fleetctl ${rules.usage}`, EXIT.usage);
-    const { from = new Date(Date.now() - 30 * 86_400_000).toISOString(), ...filters } = filtersOf(context.line);
-    const body: RuleTest = {
-      ...filters,
-      from,
-      ...(hasSwitch(context.line, 'read-arguments') && { read_arguments: true }),
-      ...(await read(context, words)),
-    };
-    const result = await context.gateway().request('POST /api/v1/rules/test', { body });
-    const asked = optionValue(context.line, 'from') ?? DEFAULT_FROM;
-    if (context.json) context.terminal.out(`${jsonText(result, 2)}\n`);
-    else show(context.terminal, result, asked);
-    return EXIT.ok;
+export const rules: Command = noun('rules', {
+  test: {
+    words: 'policy <path> … | limit <tool> <per-minute> | toolset <name> <JSON> | budget <user|key|tenant> <id>',
+    options: [
+      ...FILTERS.filter(([name]) => TESTED.has(name)).map(
+        ([name, , value, help]) => [`--${name} ${value}`, help] as const,
+      ),
+      ['--read-arguments', 'policy: reads kept arguments where it asks for them; each reading is recorded (auditors)'],
+      ...LIMIT_OPTIONS,
+    ],
+    run: test,
   },
-};
+});
+
+async function test(context: CommandContext, kind = '', ...words: string[]): Promise<number> {
+  const { line, gateway, terminal } = context;
+  const { from = new Date(Date.now() - 30 * 86_400_000).toISOString(), ...filters } = filtersOf(line);
+  const read_arguments = hasSwitch(line, 'read-arguments') || undefined;
+  const body: RuleTest = { ...filters, from, read_arguments, ...(await KINDS[kind]!(context, words)) };
+  const result = await gateway().request('POST /api/v1/rules/test', { body });
+  if (context.json) return print(context, result, '');
+  show(terminal, result, optionValue(line, 'from') ?? DEFAULT_FROM);
+  return EXIT.ok;
+}
 
 const KINDS: Readonly<Record<string, (context: CommandContext, words: readonly string[]) => Rule | Promise<Rule>>> = {
-  policy: (_, paths) => {
-    if (paths.length === 0) throw usage('policy <folder or file …>');
-    return { policy: { files: paths.flatMap(policyFiles) } };
-  },
-  limit: (_, [tool, perMinute = '', ...more]) => {
-    if (tool === undefined || !/^\d{1,9}$/.test(perMinute) || more.length > 0)
-      throw usage('limit <tool> <calls per minute>');
+  policy: (_, paths) => ({ policy: { files: paths.flatMap(policyFiles) } }),
+  limit: (_, [tool = '', perMinute = '']) => {
+    if (!/^\d{1,9}$/.test(perMinute)) throw new CliError('The calls per minute must be a number', EXIT.usage);
     return { rate_limit: { tool, per_minute: Number(perMinute) } };
   },
-  toolset: async ({ terminal }, [name, source, ...more]) => {
-    if (name === undefined || source === undefined || more.length > 0) throw usage('toolset <name> <JSON>');
+  toolset: async ({ terminal }, [name = '', source]) => {
     const spec = (await readJsonObject(source, '--toolset', () => terminal.readInput())) as ToolsetSpec;
     return { toolset: { name, spec } };
   },
-  budget: ({ line }, [subject = '', id, ...more]) => {
-    if (!['user', 'key', 'tenant'].includes(subject) || id === undefined || more.length > 0)
-      throw usage('budget <user|key|tenant> <id> --usd 20');
-    const of = subject === 'tenant' ? { subject: 'tenant' as const } : { subject: subject as 'user' | 'key', id };
-    return { budget: { ...of, ...readLimits(line) }, ...(subject === 'tenant' && { tenant_id: id }) };
+  budget: ({ line }, [subject = '', id = '']) => {
+    const { tenant_id, ...named } = readName(line, subject, id);
+    return { budget: { ...named, ...readLimits(line) }, tenant_id };
   },
 };
-
-const usage = (kind: string): CliError => new CliError(`usage: fleetctl rules test ${kind}`, EXIT.usage);
 
 /** A file, or the files of a folder that services read as a policy. @throws CliError */
 function policyFiles(path: string): { name: string; text: string }[] {

@@ -1,48 +1,37 @@
 import type { RouteAnswer } from '@toolfleet/client';
-import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { EXIT } from '../cli-error.js';
+import { type Columns, type Command, type CommandContext, noun, print, tableOf } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { showOnce } from '../shown-once.js';
-import { jsonText, table } from '../terminal.js';
 import { budgetTable, LIMIT_OPTIONS, readLimits } from './budgets.js';
 import { purge, PURGE_OPTIONS, purgeStatus } from './purge.js';
 
 /** `fleetctl tenants`. */
-export const tenants: Command = {
-  usage:
-    'tenants [list] | tenants create <tenant> [--tier <name>] [--usd 500] | tenants show <tenant> | tenants limits <tenant> [--usd 500] [--tokens 100000] [--period day|month|total] | tenants purge <tenant> --confirm <tenant> | tenants purge <tenant> --dry-run | tenants purge status <id>',
-  options: [
-    ['--client <name>', 'create: name of the administrator key; default admin'],
-    ['--tier <name>', 'create: rate class of the administrator key'],
-    ...LIMIT_OPTIONS,
-    ...PURGE_OPTIONS,
-  ],
-  verbs: ['list', 'create', 'show', 'limits', 'purge'],
-  mostWords: 3,
-  known: ['client', 'tier', 'usd', 'tokens', 'period', 'dry-run', 'confirm', 'no-wait'],
-  async run(context) {
-    const [verb = 'list', tenant, id] = context.words;
-    if (verb === 'list' && tenant === undefined) return list(context);
-    if (verb === 'purge' && tenant === 'status' && id !== undefined) return purgeStatus(context, id);
-    const act = VERBS.get(verb);
-    if (!act || tenant === undefined || id !== undefined)
-      throw new CliError(`usage: fleetctl ${tenants.usage}`, EXIT.usage);
-    return act(context, tenant);
+export const tenants: Command = noun('tenants', {
+  list: {
+    async run(context) {
+      const body = await context.gateway().request('GET /api/v1/tenants');
+      return print(context, body, () => tableOf(body, COLUMNS, context.terminal.width));
+    },
   },
-};
-
-const VERBS = new Map<string, (context: CommandContext, tenant: string) => Promise<number>>([
-  ['create', create],
-  ['show', show],
-  ['limits', limits],
-  ['purge', (context, tenant) => purge(context, { tenant_id: tenant }, tenant)],
-]);
-
-async function list({ gateway, json, terminal }: CommandContext): Promise<number> {
-  const body = await gateway().request('GET /api/v1/tenants');
-  terminal.out(json ? `${jsonText(body, 2)}\n` : summaryTable(body, terminal.width));
-  return EXIT.ok;
-}
+  create: {
+    words: '<tenant>',
+    options: [
+      ['--client <name>', 'name of the administrator key; default admin'],
+      ['--tier <name>', 'rate class of the administrator key'],
+      ...LIMIT_OPTIONS,
+    ],
+    run: (context, tenant) => create(context, tenant!),
+  },
+  show: { words: '<tenant>', run: (context, tenant) => show(context, tenant!) },
+  limits: { words: '<tenant>', options: LIMIT_OPTIONS, run: (context, tenant) => limits(context, tenant!) },
+  purge: {
+    words: '<tenant> | status <id>',
+    options: PURGE_OPTIONS,
+    run: (context, tenant, id) =>
+      id === undefined ? purge(context, { tenant_id: tenant! }, tenant!) : purgeStatus(context, id),
+  },
+});
 
 async function create({ gateway, line, json, terminal }: CommandContext, tenant_id: string): Promise<number> {
   const names = { client: optionValue(line, 'client'), tier: optionValue(line, 'tier') };
@@ -51,33 +40,29 @@ async function create({ gateway, line, json, terminal }: CommandContext, tenant_
   return EXIT.ok;
 }
 
-async function show({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
-  const body = await gateway().request('GET /api/v1/tenants/{id}', { path: { id } });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else terminal.out(`${summaryTable([body], terminal.width)}\n${budgetTable(body.budgets, terminal.width)}`);
-  return EXIT.ok;
+async function show(context: CommandContext, id: string): Promise<number> {
+  const body = await context.gateway().request('GET /api/v1/tenants/{id}', { path: { id } });
+  const { width } = context.terminal;
+  return print(context, body, () => `${tableOf([body], COLUMNS, width)}\n${budgetTable(body.budgets, width)}`);
 }
 
 /** Sets the budget of a tenant, or shows its budgets. */
-async function limits({ gateway, line, json, terminal }: CommandContext, id: string): Promise<number> {
+async function limits(context: CommandContext, id: string): Promise<number> {
+  const { gateway, line, terminal } = context;
   const sent = readLimits(line);
   const budgets =
     sent.limit_usd === undefined && sent.limit_tokens === undefined
       ? (await gateway().request('GET /api/v1/budgets', { query: { tenant_id: id } })).budgets
       : [await gateway().request('PUT /api/v1/budgets', { body: { subject: 'tenant', tenant_id: id, ...sent } })];
-  terminal.out(json ? `${jsonText(budgets, 2)}\n` : budgetTable(budgets, terminal.width));
-  return EXIT.ok;
+  return print(context, budgets, () => budgetTable(budgets, terminal.width));
 }
 
-function summaryTable(rows: RouteAnswer<'GET /api/v1/tenants'>, width: number | undefined): string {
-  const cells = rows.map((one) => [
-    one.tenant_id,
-    one.keys,
-    one.administrators,
-    one.tiers.join(',') || '-',
-    one.spent_usd,
-    one.forecast_usd,
-    one.last_used_at ?? 'never',
-  ]);
-  return table(['TENANT', 'KEYS', 'ADMINS', 'TIERS', 'SPENT USD', 'FORECAST', 'LAST USED'], cells, width);
-}
+const COLUMNS: Columns<RouteAnswer<'GET /api/v1/tenants'>[number]> = {
+  TENANT: (one) => one.tenant_id,
+  KEYS: (one) => one.keys,
+  ADMINS: (one) => one.administrators,
+  TIERS: (one) => one.tiers.join(',') || '-',
+  'SPENT USD': (one) => one.spent_usd,
+  FORECAST: (one) => one.forecast_usd,
+  'LAST USED': (one) => one.last_used_at ?? 'never',
+};

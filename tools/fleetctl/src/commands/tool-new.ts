@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { CliError, EXIT } from '../cli-error.js';
 import { isLocal } from '../connection.js';
+import { pause } from '../follow-call.js';
 import { getTool, Refused } from '../gateway.js';
 import type { Command, CommandContext } from '../command.js';
 import { hasSwitch, optionValue } from '../command-line.js';
@@ -78,9 +78,9 @@ async function listing(
 }
 
 async function untilListed(name: string, context: CommandContext): Promise<boolean> {
-  for (const until = performance.now() + LISTED_WITHIN_MS; performance.now() < until; await pause(LOOK_EVERY_MS)) {
-    context.signal.throwIfAborted();
+  for (const until = performance.now() + LISTED_WITHIN_MS; performance.now() < until;) {
     if ((await listing(name, context)) === 'listed') return true;
+    await pause(LOOK_EVERY_MS, context.signal);
   }
   return false;
 }

@@ -1,34 +1,27 @@
 import { USAGE_MEMBERS, type UsageGroup } from '@toolfleet/contracts/resources';
 import { CliError, EXIT } from '../cli-error.js';
-import type { Command, CommandContext } from '../command.js';
+import { type Command, type CommandContext, noun, type Options } from '../command.js';
 import { optionValue } from '../command-line.js';
 import { table, jsonText } from '../terminal.js';
 import { budgetTable } from './budgets.js';
 
-/** `fleetctl usage`. */
-export const usage: Command = {
-  usage:
-    'usage [--by day,tool] [--from 2026-01-01] [--to 2026-01-31] [--tenant <tenant>] | usage forecast [--by tool] | usage bill [--from 2026-01-01] [--to 2026-01-31] [--format csv]',
-  options: [
-    [
-      '--by <groups>',
-      'day, tool, source, user, key, agent, tenant (all tenants, for operators), separated by commas; default day,tool',
-    ],
-    ['--from, --to <day>', 'First and last day; of a bill by default this month'],
-    ['--tenant <tenant>', 'Of this tenant (operators); a bill of an operator is by default of all'],
-    ['--format csv', 'bill: for spreadsheets and other programs'],
+const BY: Options = [
+  [
+    '--by <groups>',
+    'day, tool, source, user, key, agent, tenant (all tenants, for operators), separated by commas; default day,tool',
   ],
-  verbs: ['forecast', 'bill'],
-  mostWords: 1,
-  known: ['by', 'from', 'to', 'tenant', 'format'],
-  async run(context) {
-    const [verb] = context.words;
-    if (verb === 'forecast') return forecast(context);
-    if (verb === 'bill') return bill(context);
-    if (verb !== undefined) throw new CliError(`usage: fleetctl ${usage.usage}`, EXIT.usage);
-    return sums(context);
-  },
-};
+];
+const PERIOD: Options = [['--from, --to <day>', 'first and last day; of a bill by default this month']];
+const TENANT: Options = [
+  ['--tenant <tenant>', 'of this tenant (operators); a bill of an operator is by default of all'],
+];
+
+/** `fleetctl usage`. */
+export const usage: Command = noun('usage', {
+  list: { options: [...BY, ...PERIOD, ...TENANT], run: sums },
+  forecast: { options: [...BY, ...TENANT], run: forecast },
+  bill: { options: [...PERIOD, ...TENANT, ['--format csv', 'for spreadsheets and other programs']], run: bill },
+});
 
 async function sums({ line, json, terminal, gateway }: CommandContext): Promise<number> {
   const { by, groups } = readGroups(optionValue(line, 'by') ?? 'day,tool');

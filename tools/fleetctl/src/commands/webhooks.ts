@@ -1,13 +1,22 @@
-import type { NewWebhook, Webhook, WebhookDelivery } from '@toolfleet/client';
+import type { NewWebhook, RouteRequest, Webhook, WebhookDelivery } from '@toolfleet/client';
 import { EXIT } from '../cli-error.js';
-import { type Columns, type Command, type CommandContext, noun, print, printTable } from '../command.js';
-import { numberOption, optionValue } from '../command-line.js';
+import { type Columns, type Command, type CommandContext, noun, type Options, print, printTable } from '../command.js';
+import { type CommandLine, numberOption, optionValue } from '../command-line.js';
+import { pause } from '../follow-call.js';
 import { showOnce } from '../shown-once.js';
-import { jsonText, table } from '../terminal.js';
+import { facts } from '../terminal.js';
 
 /** Time for the outcome of a test, longer than one attempt may take. */
 const TEST_WAIT_MS = 15_000;
 const LOOK_MS = 250;
+
+type WebhookChange = RouteRequest<'PUT /api/v1/webhooks/{id}'>['body'];
+const FIELDS: Options = [
+  ['--kinds <names>', 'kinds of events, separated by commas; of a new webhook by default call.finished'],
+  ['--tools <globs>', 'only events about these tools, separated by commas; "" for all'],
+  ['--toolsets <names>', 'only events of calls through these toolsets, separated by commas; "" for all'],
+  ['--description <text>', 'what it is for'],
+];
 
 /** `fleetctl webhooks`. */
 export const webhooks: Command = noun('webhooks', {
@@ -23,15 +32,11 @@ export const webhooks: Command = noun('webhooks', {
       return printTable(context, await context.gateway().request('GET /api/v1/webhooks'), columns, 'No webhooks');
     },
   },
-  create: {
-    words: '<url>',
-    options: [
-      ['--kinds <names>', 'kinds of events, separated by commas; default: call.finished'],
-      ['--tools <globs>', 'only events about these tools, separated by commas'],
-      ['--toolsets <names>', 'only events of calls through these toolsets, separated by commas'],
-      ['--description <text>', 'what it is for'],
-    ],
-    run: (context, url) => create(context, url!),
+  create: { words: '<url>', options: FIELDS, run: (context, url) => create(context, url!) },
+  set: {
+    words: '<id> [url]',
+    options: FIELDS,
+    run: (context, id, url) => change(context, id!, { url, ...fieldsOf(context.line) }),
   },
   show: { words: '<id>', run: (context, id) => show(context, id!) },
   rotate: {
@@ -40,8 +45,8 @@ export const webhooks: Command = noun('webhooks', {
     run: (context, id) => rotate(context, id!),
   },
   test: { words: '<id>', run: (context, id) => test(context, id!) },
-  on: { words: '<id>', run: (context, id) => change(context, id!, true) },
-  off: { words: '<id>', run: (context, id) => change(context, id!, false) },
+  on: { words: '<id>', run: (context, id) => change(context, id!, { on: true }) },
+  off: { words: '<id>', run: (context, id) => change(context, id!, { on: false }) },
   deliveries: {
     words: '<id>',
     options: [
@@ -55,7 +60,7 @@ export const webhooks: Command = noun('webhooks', {
     words: '<id> [event]',
     usage: '<id> <event>|--failed-since <instant>',
     options: [['--failed-since <instant>', 'all that failed of events since then']],
-    run: (context, id) => redeliver(context, id!),
+    run: (context, id, event) => redeliver(context, id!, event),
   },
   remove: {
     words: '<id>',
@@ -66,16 +71,17 @@ export const webhooks: Command = noun('webhooks', {
   },
 });
 
+/** The fields that options name; those that are absent stay. */
+const fieldsOf = (line: CommandLine): WebhookChange => ({
+  kinds: listOf(optionValue(line, 'kinds')) as NewWebhook['kinds'] | undefined,
+  description: optionValue(line, 'description'),
+  tools: listOf(optionValue(line, 'tools')),
+  toolsets: listOf(optionValue(line, 'toolsets')),
+});
+
 async function create({ gateway, json, terminal, line }: CommandContext, url: string): Promise<number> {
-  const kinds = (listOf(optionValue(line, 'kinds')) ?? ['call.finished']) as NewWebhook['kinds'];
-  const request: NewWebhook = {
-    url,
-    kinds,
-    description: optionValue(line, 'description'),
-    tools: listOf(optionValue(line, 'tools')),
-    toolsets: listOf(optionValue(line, 'toolsets')),
-  };
-  const body = await gateway().request('POST /api/v1/webhooks', { body: request });
+  const { kinds = ['call.finished'], ...fields } = fieldsOf(line);
+  const body = await gateway().request('POST /api/v1/webhooks', { body: { url, kinds, ...fields } });
   return showSecret({ json, terminal }, body);
 }
 
@@ -93,27 +99,26 @@ function showSecret(
   return EXIT.ok;
 }
 
-async function show({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
-  const body = await gateway().request('GET /api/v1/webhooks/{id}', { path: { id } });
-  const rows = Object.entries(body).flatMap(([name, value]) =>
+async function show(context: CommandContext, id: string): Promise<number> {
+  const body = await context.gateway().request('GET /api/v1/webhooks/{id}', { path: { id } });
+  const rows = Object.entries(body).flatMap(([name, value]): [string, string][] =>
     value === null || (Array.isArray(value) && value.length === 0) ? [] : [[name, String(value)]],
   );
-  terminal.out(json ? `${jsonText(body, 2)}\n` : table(['WEBHOOK', id], rows, terminal.width));
-  return EXIT.ok;
+  return print(context, body, () => `${id}\n${facts(rows, 14, '  ')}`);
 }
 
 /** Posts a test and waits for its outcome. */
-async function test({ gateway, json, terminal }: CommandContext, id: string): Promise<number> {
-  const client = gateway();
+async function test(context: CommandContext, id: string): Promise<number> {
+  const client = context.gateway();
   let delivery = await client.request('POST /api/v1/webhooks/{id}/test', { path: { id } });
   const until = Date.now() + TEST_WAIT_MS;
   const query = { event_id: delivery.event_id };
   while (delivery.state === 'pending' && delivery.error === null && Date.now() < until) {
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await pause(LOOK_MS, context.signal);
     const page = await client.request('GET /api/v1/webhooks/{id}/deliveries', { path: { id }, query });
     delivery = page.deliveries[0] ?? delivery;
   }
-  terminal.out(json ? `${jsonText(delivery, 2)}\n` : `${describeOutcome(delivery)}\n`);
+  print(context, delivery, describeOutcome(delivery));
   return delivery.state === 'delivered' ? EXIT.ok : EXIT.failed;
 }
 
@@ -122,10 +127,9 @@ function describeOutcome({ state, status, error, duration_ms: took }: WebhookDel
   return error === null ? 'No answer yet; see fleetctl webhooks deliveries' : `Not delivered: ${error}`;
 }
 
-async function change({ gateway, json, terminal }: CommandContext, id: string, on: boolean): Promise<number> {
-  const body = await gateway().request('PUT /api/v1/webhooks/{id}', { path: { id }, body: { on } });
-  terminal.out(json ? `${jsonText(body, 2)}\n` : `Webhook ${id} is ${body.state}\n`);
-  return EXIT.ok;
+async function change(context: CommandContext, id: string, body: WebhookChange): Promise<number> {
+  const changed = await context.gateway().request('PUT /api/v1/webhooks/{id}', { path: { id }, body });
+  return print(context, changed, `Webhook ${id} is ${changed.state}`);
 }
 
 async function deliveries(context: CommandContext, id: string): Promise<number> {
@@ -149,11 +153,11 @@ async function deliveries(context: CommandContext, id: string): Promise<number> 
   return EXIT.ok;
 }
 
-async function redeliver({ gateway, json, terminal, line, words }: CommandContext, id: string): Promise<number> {
-  const request = { event_id: words[2], failed_since: optionValue(line, 'failed-since') };
-  const body = await gateway().request('POST /api/v1/webhooks/{id}/redeliver', { path: { id }, body: request });
-  terminal.out(json ? `${jsonText(body, 2)}\n` : `${body.redelivered} sent again\n`);
-  return EXIT.ok;
+async function redeliver(context: CommandContext, id: string, event_id: string | undefined): Promise<number> {
+  const sent = { path: { id }, body: { event_id, failed_since: optionValue(context.line, 'failed-since') } };
+  const body = await context.gateway().request('POST /api/v1/webhooks/{id}/redeliver', sent);
+  return print(context, body, `${body.redelivered} sent again`);
 }
 
-const listOf = (text: string | undefined): string[] | undefined => text?.split(',').map((item) => item.trim());
+const listOf = (text: string | undefined): string[] | undefined =>
+  text === '' ? [] : text?.split(',').map((item) => item.trim());

@@ -107,6 +107,17 @@ export class Catalog {
     return this.view(tenantId).byName.get(name) ?? null;
   }
 
+  /** Names and aliases of the tools a tenant sees. */
+  names(tenantId: string | undefined): Iterable<string> {
+    return this.view(tenantId).byName.keys();
+  }
+
+  /** The tenants with a tool of their own of this name, and undefined for the fleet if it has one. */
+  tenantsOf(name: string): (string | undefined)[] {
+    const tenants = ['', ...this.tenants.keys()].filter((tenant) => this.tools.has(toolKey(name, tenant || undefined)));
+    return [...new Set(tenants)].map((tenant) => tenant || undefined);
+  }
+
   /** A page of the tools a tenant sees, or of the prompts and resources. Quarantined tools are not listed. */
   list({ tenant_id, category, features = false, cursor, limit }: DefinitionList): DefinitionListReply {
     const view = this.view(tenant_id);

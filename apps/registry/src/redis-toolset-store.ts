@@ -27,7 +27,7 @@ export interface StoredVersion {
 }
 
 /** The parts of the definition that an override was written for. */
-interface OverridePin {
+export interface OverridePin {
   revision: string;
   fields: JsonObject;
   at: EpochMs;

@@ -215,11 +215,35 @@ describe('an override', () => {
 
   it('of a tool that does not exist yet is pinned when it is first seen', async () => {
     const service = await started({ toolsets: { own: SPEC as JsonObject } });
-    expect((await service.show('own')).notes).toEqual(['overrides.note: no such tool']);
+    expect((await service.show('own')).notes).toEqual([
+      'overrides.note: no tool of the fleet; it covers the tools of tenants with this name',
+    ]);
     await announce(definition('note'));
     expect((await service.get('acme', 'own'))?.approved).toHaveProperty('note');
     await announce(definition('note', { description: 'Sends' }));
     expect((await service.get('acme', 'own'))?.approved).toEqual({});
+  });
+
+  it('of a shared toolset covers the tools of each tenant, and is approved for each', async () => {
+    const service = await started({ toolsets: { own: SPEC as JsonObject } });
+    await announce(definition('note', { tenant: 'acme' }), definition('sum'));
+    expect((await service.get('acme', 'own'))?.approved).toHaveProperty('note');
+    expect((await service.get('globex', 'own'))?.approved).toEqual({});
+    await announce(definition('note', { tenant: 'acme', description: 'Sends' }), definition('sum'));
+    const { approved, quarantined } = (await service.get('acme', 'own'))!;
+    expect([approved, quarantined]).toMatchObject([{}, [{ name: 'note', reason: 'changed: description' }]]);
+    // Administrators of other tenants read shared toolsets; only operators see what a tenant has.
+    expect((await service.list(null))[0]?.quarantined).toEqual([]);
+    expect((await service.list(undefined))[0]?.quarantined).toEqual(quarantined);
+    await service.approve('own', 'note', quarantined[0]!.pending_revision, 'operator');
+    expect((await service.get('acme', 'own'))?.approved).toHaveProperty('note');
+  });
+
+  it('of a tool that its tenant does not have is noted with the name that may be meant', async () => {
+    const service = await started();
+    await announce(definition('note', { tenant: 'acme' }));
+    const { notes } = await put(service, 'own@acme', { overrides: { notes: { description: 'Writes' } } });
+    expect(notes).toEqual(['overrides.notes: no such tool; did you mean note?']);
   });
 
   it.each<[ToolsetSpec['overrides'], string]>([

@@ -1,9 +1,11 @@
 import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS, quotaExceeded } from '@toolfleet/contracts/account';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { PendingApproval } from '@toolfleet/contracts/registry';
 import {
   TOOLSET_SCHEMA,
   type ServedToolset,
+  type ToolOverride,
   type ToolsetDetail,
   type ToolsetOrigin,
   type ToolsetPut,
@@ -11,6 +13,7 @@ import {
   type ToolsetSummary,
   type ToolsetVersion,
 } from '@toolfleet/contracts/toolset';
+import { suggestion } from '@toolfleet/contracts/text';
 import { faultLine, findToolsetFaults, type FleetFile } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
 import { canonicalJson, validateMessage } from '@toolfleet/bounded-schema';
@@ -19,7 +22,7 @@ import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';
 import type { Declarations } from './redis-declarations.js';
 import { sourceName } from './tool-key.js';
-import type { RedisToolsetStore, StoredVersion } from './redis-toolset-store.js';
+import type { OverridePin, RedisToolsetStore, StoredVersion } from './redis-toolset-store.js';
 import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-overrides.js';
 
 const readSpec = validateMessage<ToolsetSpec>(TOOLSET_SCHEMA as unknown as JsonObject);
@@ -28,6 +31,9 @@ const MAX_SPEC_CHARS = 64 * 1024;
 const MAX_WRITES = 5;
 /** Prefix of the subject of a toolset's fault, before its id. */
 const TOOLSET_FAULT = 'toolset ';
+
+/** Tenants, undefined for the fleet. */
+type Tenants = readonly (string | undefined)[] | 'all';
 
 /** The state of the overrides of one version. */
 interface OverrideStates {
@@ -110,19 +116,20 @@ export class ToolsetService {
       if (!head) continue;
       const wanted = version === undefined ? head : await this.store.version(id, version);
       if (!wanted) return null;
-      const { approved, quarantined } = await this.overrideStates(id, wanted.spec);
+      const { approved, quarantined } = await this.overrideStates(id, wanted.spec, [tenantId]);
       return { name, tenant: tenant ?? null, version: wanted.version, spec: wanted.spec, approved, quarantined };
     }
     return null;
   }
 
-  /** Toolsets by id. */
+  /** Toolsets by id. @param tenant null: shared ones; absent: all, for operators */
   async list(tenant: string | null | undefined): Promise<ToolsetSummary[]> {
     const heads = [...(await this.store.heads())].filter(
       ([id]) => tenant === undefined || (tenantOf(id) ?? null) === tenant,
     );
+    const scopeOf = (id: string): Tenants => (tenant === undefined && !tenantOf(id) ? 'all' : [tenantOf(id)]);
     const found = await Promise.all(
-      heads.map(async ([id, head]) => toSummary(id, head, await this.overrideStates(id, head.spec))),
+      heads.map(async ([id, head]) => toSummary(id, head, await this.overrideStates(id, head.spec, scopeOf(id)))),
     );
     return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -173,10 +180,13 @@ export class ToolsetService {
   async approve(id: string, tool: string, pendingRevision: string, by: string): Promise<ToolsetDetail> {
     const head = await this.store.head(id);
     if (!head) throw noToolset(id);
-    const { quarantined } = await this.overrideStates(id, head.spec);
-    const pending = quarantined.find(({ name }) => name === tool);
+    const tenants = tenantOf(id) === undefined ? 'all' : [tenantOf(id)];
+    const { quarantined } = await this.overrideStates(id, head.spec, tenants);
+    const waiting = quarantined.filter(({ name }) => name === tool);
+    const pending = waiting.find(({ pending_revision: revision }) => revision === pendingRevision) ?? waiting[0];
     const override = head.spec.overrides?.[tool];
-    const definition = this.catalog.get(tool, tenantOf(id));
+    const tools = this.toolsNamed(tool, tenants);
+    const definition = tools.find(({ revision }) => revision === pendingRevision) ?? tools[0];
     if (!pending || !override || !definition)
       throw new ToolError('NOT_FOUND', { message: `No override of ${tool} in toolset ${id} awaits an approval` });
     if (definition.revision !== pendingRevision) {
@@ -191,7 +201,9 @@ export class ToolsetService {
       at: this.host.clock.now(),
       by,
     };
-    await this.store.keepPin(id, toPinKey(tool, override), pin, false);
+    // Tenants may have the same definition.
+    for (const one of tools)
+      if (one.revision === pendingRevision) await this.store.keepPin(id, pinKey(id, one, override), pin, false);
     this.host.logger.warn(
       { toolset: id, tool, revision: pendingRevision, approved_by: by },
       'an override was approved',
@@ -252,36 +264,68 @@ export class ToolsetService {
     }
   }
 
-  /** Which overrides are in effect. An override is pinned to the definition of its tool when it is first checked against it. */
-  private async overrideStates(id: string, spec: ToolsetSpec): Promise<OverrideStates> {
+  /**
+   * Which overrides are in effect. An override is pinned to the definition of its tool when it is first checked against it.
+   * @param tenants those whose tools count; `all` is for operators, because it shows what other tenants have
+   */
+  private async overrideStates(
+    id: string,
+    spec: ToolsetSpec,
+    tenants: Tenants = [tenantOf(id)],
+  ): Promise<OverrideStates> {
     const states: OverrideStates = { approved: {}, quarantined: [], notes: [] };
     const overrides = Object.entries(spec.overrides ?? {});
     if (overrides.length === 0) return states;
     await this.catalog.refresh();
     const pins = await this.store.pins(id);
     for (const [name, override] of overrides) {
-      const tool = this.catalog.get(name, tenantOf(id));
-      if (tool?.name !== name || tool.quarantine) {
-        states.notes.push(
-          `overrides.${name}: ${tool?.quarantine ? 'the tool awaits an approval itself' : 'no such tool'}`,
-        );
-        continue;
-      }
-      const key = toPinKey(name, override);
-      const pin = pins.get(key);
-      const fields = coveredFields(tool, override);
-      const reasons = findMisfits(tool, override);
-      const changed = pin ? changedFields(pin.fields, fields) : [];
-      if (changed.length > 0) reasons.unshift(`changed: ${changed.join(', ')}`);
-      if (reasons.length > 0) {
-        states.quarantined.push({ name, reason: reasons.join('; '), pending_revision: tool.revision });
-        continue;
-      }
-      if (!pin) await this.store.keepPin(id, key, { revision: tool.revision, fields, at: this.host.clock.now() }, true);
-      states.approved[name] = tool.revision;
+      const tools = this.toolsNamed(name, tenants);
+      if (tools.length === 0) states.notes.push(`overrides.${name}: ${this.noTool(name, tenantOf(id))}`);
+      for (const tool of tools) await this.addState(states, id, override, tool, pins.get(pinKey(id, tool, override)));
     }
     return states;
   }
+
+  private async addState(
+    states: OverrideStates,
+    id: string,
+    override: ToolOverride,
+    tool: RegisteredTool,
+    pin: OverridePin | undefined,
+  ): Promise<void> {
+    const { name, revision } = tool;
+    if (tool.quarantine) return void states.notes.push(`overrides.${name}: the tool awaits an approval itself`);
+    const fields = coveredFields(tool, override);
+    const reasons = findMisfits(tool, override);
+    const changed = pin ? changedFields(pin.fields, fields) : [];
+    if (changed.length > 0) reasons.unshift(`changed: ${changed.join(', ')}`);
+    if (reasons.length > 0)
+      return void states.quarantined.push({ name, reason: reasons.join('; '), pending_revision: revision });
+    const first = { revision, fields, at: this.host.clock.now() };
+    if (!pin) await this.store.keepPin(id, pinKey(id, tool, override), first, true);
+    states.approved[name] = revision;
+  }
+
+  private noTool(name: string, tenant: string | undefined): string {
+    const meant = suggestion(name, this.catalog.names(tenant));
+    return tenant === undefined && meant === ''
+      ? 'no tool of the fleet; it covers the tools of tenants with this name'
+      : `no such tool${meant}`;
+  }
+
+  /** The tools that an override of this name covers. */
+  private toolsNamed(name: string, tenants: Tenants): RegisteredTool[] {
+    const tools = (tenants === 'all' ? this.catalog.tenantsOf(name) : tenants).map((one) =>
+      this.catalog.get(name, one),
+    );
+    return tools.filter((tool) => tool?.name === name) as RegisteredTool[];
+  }
+}
+
+/** A tenant's own tool has a pin besides those of the tools of the fleet. */
+function pinKey(id: string, { name, tenant }: RegisteredTool, override: ToolOverride): string {
+  const key = toPinKey(name, override);
+  return tenant === undefined || tenant === tenantOf(id) ? key : `${tenant}/${key}`;
 }
 
 /** @throws ToolError REQUEST_INVALID naming the field */

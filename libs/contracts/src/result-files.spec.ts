@@ -4,7 +4,12 @@ import type { Json } from '@toolfleet/base/json';
 import { toAttachments, toContentFile, toOutputFile, type ResultFile } from './result-files.js';
 
 const PNG = 'iVBORw0KGgo=';
-const body = (output: Json, content?: ContentBlock[], metadata = {}) => ({ output, text: 'words', metadata, content });
+const body = (output: unknown, content?: ContentBlock[], metadata = {}) => ({
+  output,
+  text: 'words',
+  metadata,
+  content,
+});
 const shown = (file: ResultFile | undefined) =>
   file && [
     file.name,
@@ -72,7 +77,8 @@ describe('a content block as a file', () => {
 
 it('attachments are numbered, and leave out text and links', () => {
   const picture = { type: 'image', data: PNG, mimeType: 'image/png' };
-  const names = (output: Json, content?: ContentBlock[]) =>
+  // A client with types of its tools has an unknown output.
+  const names = (output: unknown, content?: ContentBlock[]) =>
     toAttachments(body(output, content), 'a.tool').map(({ name }) => name);
   expect(names('words', [{ type: 'text', text: 'words' }, picture])).toEqual(['a_tool.png']);
   expect(names(null, [picture, { type: 'resource_link', uri: 'x://d', name: 'd' }, picture])).toEqual([

@@ -10,7 +10,10 @@ export interface ResultFile {
 }
 
 /** Sources of the files of a result. */
-type FileSource = Pick<CallBody, 'output' | 'text' | 'metadata' | 'content'>;
+type FileSource = Pick<CallBody, 'text' | 'metadata' | 'content'> & {
+  /** JSON, of whatever type a client's tools declare. */
+  output: unknown;
+};
 
 /**
  * The output of a finished call as a file: the bytes of binary output (`content_base64` of an OpenAPI operation, `content` of

@@ -1,4 +1,6 @@
 /** The steps of `npm run check:deploy`, as far as the programs of this machine go: nothing is downloaded. */
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -27,5 +29,13 @@ describe('npm run check:deploy', () => {
     const names = deploySteps(join(ROOT, 'deploy/k8s/overlays/mine')).map(({ name }) => name);
     expect(names).toContain('mine keeps our rules');
     expect(names).not.toContain('prod keeps our rules');
+  });
+
+  it('fails for a copy that still has settings of the example', async () => {
+    const copy = mkdtempSync(join(tmpdir(), 'toolfleet-overlay-'));
+    cpSync(join(ROOT, 'deploy/k8s/overlays/prod'), copy, { recursive: true });
+    const step = deploySteps(copy).find(({ name }) => name === 'its settings are its own');
+    expect(await step?.check()).toEqual(expect.arrayContaining([expect.stringContaining('is an example')]));
+    rmSync(copy, { recursive: true });
   });
 });

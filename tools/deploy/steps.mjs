@@ -12,6 +12,7 @@ import { generatedOf, stale } from './generate.mjs';
 import { lint } from './lint.mjs';
 import { literals } from './literals.mjs';
 import { schemaFaults } from './schema.mjs';
+import { exampleSettings } from './settings.mjs';
 import { componentsOf, copyOverlay, folderOf, forgottenComponents, VARIANTS } from './variants.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -41,8 +42,10 @@ export function deploySteps(own) {
   const backup = once(() => renderOverlay(backupOverlay()));
 
   add([], 'generated files are current', () => stale());
-  if (own) add([], 'its generated files are current', () => stale(ROOT, generatedOf(relative(ROOT, own))));
-  else {
+  if (own) {
+    add([], 'its generated files are current', () => stale(ROOT, generatedOf(relative(ROOT, own))));
+    add([], 'its settings are its own', () => exampleSettings(own).map((setting) => `${setting} is an example`));
+  } else {
     add([], 'every component is part of a variant', () => forgottenComponents());
     add([], 'every component is a value of the chart', () => forgottenComponents(CHART_COMPONENTS));
   }

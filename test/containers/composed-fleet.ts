@@ -171,7 +171,7 @@ export class ComposedFleet {
       return Array.isArray(answer?.body) && tools.every((tool) => answer.body.includes(tool));
     };
     try {
-      await eventually(`${tools.join(', ')} are listed`, isListed, { ...POLL, timeoutMs: LISTED_WITHIN_MS });
+      await eventually(`${tools.join(', ')} are listed`, isListed, { ...POLL, timeoutMs: READY_WITHIN_MS });
     } catch (error) {
       const logs = await Promise.all(Object.keys(this.services).map((name) => this.logs(name)));
       throw new Error(`${String(error)}: ${seen.slice(0, 500)}\n${logs.join('\n')}`, { cause: error });
@@ -220,18 +220,25 @@ export class ComposedFleet {
     await this.engine.run('kill', '--signal', 'KILL', this.container(service));
   }
 
-  /** Runs the health check of an image or service, without the time-out that a busy machine exceeds. */
-  async isHealthy(service: string): Promise<boolean> {
-    const [kind, ...command] = (await this.inspect(service)).Config.Healthcheck?.Test ?? [];
-    const isRight = this.exec(service, ...(kind === 'CMD-SHELL' ? ['sh', '-c', ...command] : command));
-    return isRight.then(
-      () => true,
-      () => false,
-    );
-  }
-
+  /** Waits until the health check of an image or service passes; runs it without the time-out that a busy machine exceeds. */
   async untilHealthy(service: string): Promise<void> {
-    await eventually(`${service} is healthy`, () => this.isHealthy(service), POLL);
+    const [kind, ...command] = (await this.inspect(service)).Config.Healthcheck?.Test ?? [];
+    if (kind === undefined) throw new Error(`${service} has no health check`);
+    const check = kind === 'CMD-SHELL' ? ['sh', '-c', ...command] : command;
+    let complaint = '';
+    const isHealthy = () =>
+      this.exec(service, ...check).then(
+        () => true,
+        (error: Error) => {
+          complaint = error.message;
+          return false;
+        },
+      );
+    try {
+      await eventually(`${service} is healthy`, isHealthy, { ...POLL, timeoutMs: READY_WITHIN_MS });
+    } catch (error) {
+      throw new Error(`${String(error)}: ${complaint}\n${await this.logs(service)}`, { cause: error });
+    }
   }
 
   async down(): Promise<void> {
@@ -249,7 +256,7 @@ export class ComposedFleet {
 }
 
 /** A fleet that does not come up in this time has a fault. */
-const LISTED_WITHIN_MS = 120_000;
+const READY_WITHIN_MS = 120_000;
 
 /** Part of what `inspect` shows. */
 export interface ContainerState {

@@ -135,7 +135,8 @@ network_backend = "netavark"
 network_config_dir = "${join(folder, 'net')}"
 `,
   );
-  return { CONTAINERS_STORAGE_CONF: storage, CONTAINERS_CONF: containers };
+  // Images of the format OCI, the default, have no health check.
+  return { CONTAINERS_STORAGE_CONF: storage, CONTAINERS_CONF: containers, BUILDAH_FORMAT: 'docker' };
 }
 
 /** An abstract socket, which ends with this process. */

@@ -133,6 +133,7 @@ export default defineConfig({
           ...patient,
           name: 'containers',
           include: ['test/containers/**/*.spec.ts'],
+          fileParallelism: false,
           // All images are built first.
           hookTimeout: 30 * 60_000,
         },

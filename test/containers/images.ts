@@ -26,6 +26,8 @@ export interface Images {
   of(image: string): string;
   /** Builds the image of an app. `whole`: by the whole Dockerfile; otherwise only its last stage, from a bundle made here. */
   build(app: string, options: { whole: boolean }): Promise<void>;
+  /** Builds an image on top of an app's with more lines of a Dockerfile. @returns its name */
+  derive(app: string, lines: string): Promise<string>;
   /** Size of an app's image above its base, in bytes. */
   ownBytes(app: string): Promise<number>;
   /** Removes what was built and pulled from a store that is the machine's. */
@@ -99,6 +101,15 @@ export async function getImages(
         rmSync(context, { recursive: true, force: true });
       }
       made.push(own(app));
+    },
+    async derive(app, lines) {
+      const context = mkdtempSync(join(tmpdir(), 'toolfleet-image-'));
+      writeFileSync(join(context, 'Dockerfile'), `FROM ${own(app)}\n${lines}\n`);
+      const image = `localhost/${prefix}/${app}-derived:test`;
+      await engine.run('build', '--quiet', '--tag', image, context);
+      rmSync(context, { recursive: true, force: true });
+      made.push(image);
+      return image;
     },
     ownBytes: async (app) => (await bytes(own(app))) - (await bytes(base)),
     async remove() {

@@ -38,17 +38,32 @@ export async function rightsOf(fleet: ComposedFleet, service: string): Promise<R
   };
 }
 
-/** Rights that docker-compose.yml gives to a service. */
-export function declaredRights(fleet: ComposedFleet, service: string): Rights {
-  const { user, volumes = [] } = fleet.services[service]!;
-  const written = volumes.map((mount) => mount.split(':')).filter(([, , mode]) => mode !== 'ro');
-  return {
-    uid: parseInt(user ?? '', 10),
-    capabilities: '0000000000000000',
-    noNewPrivileges: true,
-    isRootReadOnly: true,
-    writable: written.map(([, path]) => path!).toSorted(),
-  };
+/** The user of each image that is not ours, and what a service may write; the others are user 10001 and keep nothing. */
+const EXPECTED: Record<string, Partial<Rights>> = {
+  nats: { uid: 10_002 },
+  redis: { uid: 999, writable: ['/data'] },
+  // Its entry point begins as root to prepare the volume.
+  postgres: { uid: 70, isRootReadOnly: false, writable: ['/var/lib/postgresql/data'] },
+  'builtin-files': { writable: ['/workspaces'] },
+};
+
+/** Rights that a service has to have. */
+export const expectedRights = (service: string): Rights => ({
+  uid: 10_001,
+  capabilities: '0000000000000000',
+  noNewPrivileges: true,
+  isRootReadOnly: true,
+  writable: [],
+  ...EXPECTED[service],
+});
+
+/** Rights that differ from the expected ones: `gateway: uid 0, expected 10001`. */
+export async function wrongRights(fleet: ComposedFleet, service: string): Promise<string[]> {
+  const expected = Object.entries(expectedRights(service));
+  const seen: Record<string, unknown> = { ...(await rightsOf(fleet, service)) };
+  return expected
+    .filter(([name, value]) => String(seen[name]) !== String(value))
+    .map(([name, value]) => `${service}: ${name} ${String(seen[name])}, expected ${String(value)}`);
 }
 
 const PORTS = [3000, 4001, 4002, 4003, 4222, 4318, 5432, 6379, 8080, 8222, 9090, 9093, 9464];

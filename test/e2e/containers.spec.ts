@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ServiceName } from '../../apps/standalone/src/standalone.config.js';
+import { CHECKS } from '../containers/checks.js';
 import { ComposedFleet, type ComposeServices } from '../containers/composed-fleet.js';
 import { findEngine, type Engine } from '../containers/engine.js';
 import { getImages, type Images } from '../containers/images.js';
-import { declaredRights, reachedFrom, rightsOf } from '../containers/locked-down.js';
 import { programOf } from '../fleet/service-programs.js';
 import type { Answer } from '../fleet/test-fleet.js';
 
@@ -42,25 +42,12 @@ describe.skipIf('missing' in found)(`containers${'missing' in found ? `: ${found
     return answer!;
   };
 
-  it('the images serve the console and a call', async () => {
-    const page = await fleet.ask({ path: '/console', key: null });
-    expect([page.status, page.text]).toEqual([200, expect.stringContaining('toolfleet console')]);
+  it.each(Object.entries(CHECKS))('%s', async (_what, check) => {
+    expect(await check(fleet)).toEqual([]);
+  });
+
+  it('Python runs, after the restart of Redis as well', async () => {
     expect(await answerTo('6 * 7')).toMatchObject({ status: 200, body: { success: true, output: { value: 42 } } });
-    for (const service of ['gateway', 'python-sandbox']) await fleet.untilHealthy(service);
-  });
-
-  it.each(['gateway', 'python-sandbox', 'redis', 'nats'])('%s has the rights that it declares', async (service) => {
-    expect(await rightsOf(fleet, service)).toEqual(declaredRights(fleet, service));
-  });
-
-  it('the sandbox reaches Redis only', async () => {
-    expect(await reachedFrom(fleet, 'python-sandbox')).toEqual(['redis:6379']);
-  });
-
-  it('a restart of Redis loses no key', async () => {
-    await fleet.restart('redis');
-    expect(await answerTo('40 + 2')).toMatchObject({ status: 200, body: { success: true } });
-    expect((await fleet.ask({ path: '/api/v1/me', key: fleet.operatorKey })).status).toBe(200);
   });
 });
 

@@ -4,7 +4,7 @@
  */
 import { eventually } from '@toolfleet/testing';
 import type { ComposedFleet } from './composed-fleet.js';
-import { reachedFrom, wrongRights } from './locked-down.js';
+import { reachedFrom, rightsOf, wrongRights } from './locked-down.js';
 
 type Check = (fleet: ComposedFleet) => Promise<string[]>;
 
@@ -31,7 +31,7 @@ export const CHECKS = {
     Promise.all(checked(fleet).map((name) => fleet.untilHealthy(name))).then(() => nothing, complaint),
 
   'users, capabilities and mounts are as expected': async (fleet) =>
-    (await Promise.all(checked(fleet).map((name) => wrongRights(fleet, name)))).flat(),
+    (await Promise.all(checked(fleet).map(async (name) => wrongRights(name, await rightsOf(fleet, name))))).flat(),
 
   'the sandbox reaches Redis only': async (fleet) => {
     const reached = await reachedFrom(fleet, 'python-sandbox');

@@ -116,7 +116,7 @@ describe('images', () => {
   it('have a health check that passes', async () => {
     const { services } = composeFile();
     const own = Object.keys(services).filter((name) => services[name]!.build && name !== 'samples');
-    for (const name of [...own, ...STORES]) await fleet.untilHealthy(name);
+    await Promise.all([...own, ...STORES].map((name) => fleet.untilHealthy(name)));
   });
 });
 
@@ -124,10 +124,11 @@ describe('containers', () => {
   it('have the expected users, capabilities and mounts', async () => {
     const wrong: string[] = [];
     // The watchers' images have no shell.
-    for (const name of Object.keys(fleet.services).filter((each) => !WATCHERS.includes(each))) {
-      const rights = await rightsOf(fleet, name);
+    const names = Object.keys(fleet.services).filter((each) => !WATCHERS.includes(each));
+    const seen = await Promise.all(names.map(async (name) => [name, await rightsOf(fleet, name)] as const));
+    for (const [name, rights] of seen) {
       table.push({ container: name, ...rights, writable: rights.writable.join(' ') });
-      wrong.push(...(await wrongRights(fleet, name)));
+      wrong.push(...wrongRights(name, rights));
     }
     expect(wrong).toEqual([]);
   });

@@ -15,14 +15,13 @@ export interface Rights {
 /** Mount points that engines add, and memory. */
 const OF_ENGINE = /^\/(?:proc|sys|dev|etc\/(?:hosts|hostname|resolv\.conf)|run\/\.containerenv)(?:\/|$)/;
 
-/** Reads the rights of a service's container. */
-export async function rightsOf(fleet: ComposedFleet, service: string): Promise<Rights> {
-  const status = await fleet.exec(service, 'cat', '/proc/1/status');
-  const field = (name: string) => new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(status)![1]!;
-  const mounts = (await fleet.exec(service, 'cat', '/proc/mounts'))
-    .trim()
+/** @param text `/proc/1/status` and `/proc/mounts` of a container */
+export function readRights(text: string): Rights {
+  const field = (name: string) => new RegExp(`^${name}:\\s+(\\S+)`, 'm').exec(text)![1]!;
+  const mounts = text
     .split('\n')
-    .map((line) => line.split(' ') as [device: string, path: string, type: string, options: string]);
+    .map((line) => line.split(' ') as [device: string, path: string, type: string, options: string])
+    .filter(([, path, , options]) => path?.startsWith('/') && options);
   const isWritable = (options: string) => options.split(',').includes('rw');
   return {
     uid: Number(field('Uid')),
@@ -37,6 +36,10 @@ export async function rightsOf(fleet: ComposedFleet, service: string): Promise<R
       .toSorted(),
   };
 }
+
+/** Reads the rights of a service's container. */
+export const rightsOf = async (fleet: ComposedFleet, service: string): Promise<Rights> =>
+  readRights(await fleet.exec(service, 'cat', '/proc/1/status', '/proc/mounts'));
 
 /** The user of each image that is not ours, and what a service may write; the others are user 10001 and keep nothing. */
 const EXPECTED: Record<string, Partial<Rights>> = {
@@ -58,12 +61,12 @@ export const expectedRights = (service: string): Rights => ({
 });
 
 /** Rights that differ from the expected ones: `gateway: uid 0, expected 10001`. */
-export async function wrongRights(fleet: ComposedFleet, service: string): Promise<string[]> {
-  const expected = Object.entries(expectedRights(service));
-  const seen: Record<string, unknown> = { ...(await rightsOf(fleet, service)) };
-  return expected
-    .filter(([name, value]) => String(seen[name]) !== String(value))
-    .map(([name, value]) => `${service}: ${name} ${String(seen[name])}, expected ${String(value)}`);
+export function wrongRights(service: string, rights: Rights): string[] {
+  const seen = Object.entries(rights) as [keyof Rights, unknown][];
+  const expected = expectedRights(service);
+  return seen
+    .filter(([name, value]) => String(value) !== String(expected[name]))
+    .map(([name, value]) => `${service}: ${name} ${String(value)}, expected ${String(expected[name])}`);
 }
 
 const PORTS = [3000, 4001, 4002, 4003, 4222, 4318, 5432, 6379, 8080, 8222, 9090, 9093, 9464];
@@ -80,8 +83,9 @@ Promise.all(JSON.parse(process.argv[1]).map(dial)).then((all) => console.log(JSO
 export async function reachedFrom(fleet: ComposedFleet, service: string): Promise<string[]> {
   const others = Object.keys(fleet.services).filter((name) => name !== service);
   const nameOf = new Map(others.map((name) => [name, name]));
-  for (const other of others)
-    for (const { IPAddress: address } of Object.values((await fleet.inspect(other)).NetworkSettings.Networks))
+  const states = await Promise.all(others.map((other) => fleet.inspect(other)));
+  for (const [index, other] of others.entries())
+    for (const { IPAddress: address } of Object.values(states[index]!.NetworkSettings.Networks))
       if (address) nameOf.set(address, other);
   for (const { Gateway: address } of Object.values((await fleet.inspect(service)).NetworkSettings.Networks))
     if (address) nameOf.set(address, 'host');

@@ -29,7 +29,8 @@ import { countLines, isProduction, packageOf, partOf } from '../tools/code-parts
 interface SettingRow {
   kind: string;
   defaults: Map<string, string>;
-  meanings: Set<string>;
+  /** Meaning in words, with the rule of the value where there is one. */
+  meanings: Map<string, string | undefined>;
 }
 
 /** Every setting is one more thing to document and to test together with the others: a new one replaces one. */
@@ -99,9 +100,19 @@ function settingRow(key: string, { kind, defaults, meanings }: SettingRow, servi
   const counts = Map.groupBy(defaults, ([, value]) => value);
   const [usual] = [...counts].toSorted(([, a], [, b]) => b.length - a.length)[0]!;
   const others = [...defaults].filter(([, value]) => value !== usual).map(([service, value]) => `${service}: ${value}`);
-  const where = defaults.size === services.length ? 'all' : [...defaults.keys()].join(', ');
+  const missing = services.filter((service) => service !== 'standalone' && !defaults.has(service));
+  const most = missing.length > 0 ? `all but ${missing.join(', ')}` : 'all';
+  const rules = new Set(meanings.values());
+  const texts = [...meanings].map(([help, rule]) => (rule && rules.size > 1 ? `${help}; ${rule}` : help));
+  const where = missing.length < defaults.size ? most : [...defaults.keys()].join(', ');
   const value = others.length > 0 ? `${usual} (${others.join(', ')})` : usual;
-  return [`\`${key}\``, kind, value, where, [...meanings].join(' / ')];
+  return [
+    `\`${key}\``,
+    kind,
+    value,
+    where,
+    [texts.join(' / '), ...(rules.size > 1 ? [] : rules)].filter(Boolean).join('; '),
+  ];
 }
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -122,17 +133,16 @@ const same = (text: string, file: string) => expect(text).toMatchFileSnapshot(`$
 
 const FLEET_FILE_PAGE = `## The configuration file
 
-\`TOOLFLEET_CONFIG\` names one YAML file, or several with commas between them: their sections are joined, and an entry of a later file
-replaces one of an earlier file. \`fleetctl check <file> …\` reports its faults without a fleet.
+\`TOOLFLEET_CONFIG\` names YAML files, separated by commas: their sections are joined, and an entry of a later file
+replaces one of an earlier file. \`fleetctl check <file> …\` reports faults without a fleet.
 
-- **At start** an unreadable file, an unknown key, or a wrong value outside the entries of sources and
-  toolsets ends every service that reads it with exit code 78. Keys that begin with \`x-\` are free for anchors.
-- **While the fleet runs** such a change is ignored as a whole and reported as a [fault](operations/health.md). An empty file counts as truncated.
+- **At start** an unreadable file, an unknown key (except \`x-…\`, free for anchors), or a wrong value outside the entries of sources and
+  toolsets ends every service that reads it with exit code 78.
+- **While the fleet runs** such a change is ignored as a whole and reported as a [fault](operations/health.md), as is an empty file.
 - **An entry** of a source or toolset with a wrong value is ignored alone, with the state \`refused\` and a fault.
-- **A source or toolset disappears** only when a file without any fault no longer has it, and [no other replica](sources.md) declares it.
-- \`npm start\` makes \`.toolfleet/fleet.yaml\` once, writes \`.toolfleet/samples.yaml\` at each start, reads variables from \`.env\` in the root, prints
-  faults, and ends with 78 when services would refuse the file.
-- A change of a section that is read at the start is a fault until the restart: \`rate_limits changed; restart the gateway service to apply it\`.`;
+- **A source or toolset disappears** only when a file without any fault no longer has it, and no other replica of the registry declares it.
+- \`npm start\` makes \`.toolfleet/fleet.yaml\` once, writes \`.toolfleet/samples.yaml\` at each start, reads variables from \`.env\` in the root, and ends with 78 when services would refuse the file.
+- A change of a section that is read at the start is a fault until the restart.`;
 
 /** The built-in roles and what each right permits. */
 function rolesSection(): string {
@@ -142,10 +152,10 @@ function rolesSection(): string {
   ]);
   return `## Roles
 
-A role is a name and a set of rights. API keys, JWTs and signed-in users have roles; \`/api/v1/me\` shows the rights that follow,
+API keys, JWTs and signed-in users have roles, sets of rights; \`/api/v1/me\` shows the caller's rights,
 \`fleetctl keys roles\` and the page *Users and keys* of the console all roles. The section \`roles\` declares
-others: \`support: [all_calls, all_tenants]\`. A name that is declared nowhere grants no right; tools (\`required_roles\`) and policies may
-ask for it. A credential grants the roles that it has, and built-in roles without rights that it lacks; \`operate_fleet\` grants any.
+others: \`support: [all_calls, all_tenants]\`. An undeclared name grants no right, for \`required_roles\` of tools and policies.
+A credential grants the roles that it has, and built-in roles without rights that it lacks; \`operate_fleet\` grants any.
 \`all_tenants\`, \`operate_fleet\` and the role \`operator\` count only for credentials of the tenant \`operator\`.
 
 ${table(['Role', 'Rights'], rows)}
@@ -384,13 +394,13 @@ describe('reference pages', () => {
           '```',
         ].join('\n'),
         '## Authentication',
-        'A tool with `requires_auth` refuses callers without a credential with 403 `PERMISSION_DENIED`: NATS senders without a key, also on\n`tool.call.<tenant>` and in local mode, and requests without a key under `GATEWAY_SKIP_AUTH`. Programs and sub-agents count as their caller, queued\ncalls by the credential that they were accepted with. The tool is listed for everyone.',
+        'A tool with `requires_auth`, listed for everyone, refuses callers without a credential with 403 `PERMISSION_DENIED`: NATS senders without a key, also on\n`tool.call.<tenant>` and in local mode, and requests without a key under `GATEWAY_SKIP_AUTH`. Programs and sub-agents count as their caller.',
         '## Patterns',
         'In a pattern `*` stands for any characters. `overrides` match the name in the fleet (`crm_get_rates`) or at\nthe source (`get_rates`, an operationId); `tool_settings` match the name in the fleet. The most specific pattern\nwins for each setting: an exact name, then the pattern with more characters. An `overrides` pattern without a tool is\nreported in the response of the registration and in the log.',
-        'Because a remote server chooses names, protect all tools and open the known ones:\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
+        'A remote server chooses names: protect all tools and open the known ones with\n`overrides: { "*": { dangerous: true }, "get_*": { dangerous: false } }`, or list them in `tools` or `operations`.',
         '## Precedence',
         '`tool_settings`, then `overrides`, then fields of the entry, then what the tool itself declares, including hints of a remote server. Two\nrules protect what is declared:\n\n- `dangerous` and `requires_auth` of a tool itself stay: a setting cannot lift `dangerous` from `file_delete`. Likewise, `tool_settings`\n  cannot lift what an entry and its `overrides` set.\n- `cache_ttl_seconds` of an entry does not apply to OpenAPI methods that write (`POST`, `PUT`, `PATCH`, `DELETE`); an override that\n  matches the operation does.',
-        'Changing settings never quarantines a tool. They apply when the source is registered again: an\nentry of the file when it changes, `tool_settings` after a restart of the registry. An unknown setting or a wrong value is refused with the\nname of the field: a registration with 400 `REQUEST_INVALID`, the file with a [fault](configuration.md#the-configuration-file).',
+        'Changing settings never quarantines a tool. They apply when the source is registered again: an\nentry of the file when it changes, `tool_settings` after a restart of the registry. An unknown setting or a wrong value refuses the\nregistration (400 `REQUEST_INVALID`) or is a [fault](configuration.md#the-configuration-file) of the file.',
         '## Repeated calls',
         'A result answers another call for `cache_ttl_seconds`, else 300 s for `idempotent` builtin tools and plugins, else as the upstream allows with\n`Cache-Control` or `Expires`; otherwise each call runs. `idempotent` of an MCP or OpenAPI tool allows retries only. Within a session a builtin tool\nanswers repeated calls for at least 300 s; `cache_ttl_seconds: 0` and the call field `cache` exempt a tool or a call.',
         '## What the tool receives',
@@ -566,9 +576,8 @@ describe('reference pages', () => {
     await same(
       page(
         'Quotas',
-        `What a tenant may keep in the stores of the fleet, and which slots of a process its calls may hold. A full store answers 429
-\`QUOTA_EXCEEDED\`, which names the quota and how to make room; a slot that is not free 503 \`QUEUE_FULL\`. Quotas with a number are
-changed for all tenants by \`TENANT_QUOTAS\` (\`webhooks=50,sources=500\`), the same for all services.`,
+        `A full store answers 429 \`QUOTA_EXCEEDED\` with the quota and how to make room, a slot that is not free 503 \`QUEUE_FULL\`.
+\`TENANT_QUOTAS\` (\`webhooks=50,sources=500\`), the same for all services, changes quotas with a number for all tenants.`,
         '## Stores',
         table(
           ['Quota', 'Counts', 'Default', 'Per', 'When it is full'],
@@ -585,8 +594,7 @@ changed for all tenants by \`TENANT_QUOTAS\` (\`webhooks=50,sources=500\`), the 
           Object.entries(stores).map(([name, how]) => [`\`${name}\``, bound(how)]),
         ),
         '## Slots',
-        `A tenant gets no more than some times as many slots of a pool as are free, so that every further tenant finds room, however long the calls of
-the others last, and tenants that ask for more share equally.`,
+        `A tenant gets at most a multiple of the free slots of a pool, so that every further tenant finds room, and tenants that ask for more share equally.`,
         table(
           ['Slots', 'Maximum', 'Of a tenant alone'],
           Object.values(POOLS).map(({ slots, most, timesFree }) => [
@@ -611,9 +619,9 @@ the others last, and tenants that ask for more share equally.`,
       if (!config) throw new Error(`${file} exports no configuration`);
       services.push(config.service);
       for (const key of documentConfig(config)) {
-        const row = rows.get(key.key) ?? { kind: key.kind, defaults: new Map(), meanings: new Set() };
+        const row = rows.get(key.key) ?? { kind: key.kind, defaults: new Map(), meanings: new Map() };
         row.defaults.set(config.service, key.default ?? (key.required ? 'required' : 'unset'));
-        row.meanings.add([key.help, key.rule].filter(Boolean).join('; '));
+        row.meanings.set(key.help, key.rule);
         rows.set(key.key, row);
       }
     }
@@ -642,7 +650,7 @@ the others last, and tenants that ask for more share equally.`,
     await same(
       page(
         'Configuration',
-        'Environment variables, by who needs them. Each service checks its own at start: every fault is reported at once and the process exits with\n78. `node apps/<service>/dist/main.js --help` prints those of a service. Secrets are read from `KEY` or from the file named by `KEY_FILE`.\nWhat no deployment has a reason to change is a constant with its reason in the code.',
+        'Environment variables, by who needs them. Each service checks its own at start, reports every fault and exits with\n78. `node apps/<service>/dist/main.js --help` prints them. Secrets are read from `KEY` or from the file named by `KEY_FILE`.',
         ...sections,
       ),
       'configuration.md',

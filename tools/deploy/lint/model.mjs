@@ -23,16 +23,19 @@ export function configurationDefaults(root) {
       const [, usual, others = ''] = /^(.*?)(?: \(([\w-]+: .*)\))?$/.exec(value);
       const exceptions = new Map(others.split(', ').map((one) => one.split(': ')));
       const keys = kind === 'secret' ? [key, `${key}_FILE`] : [key];
-      return { keys, usual, exceptions, services: services === 'all' ? undefined : services.split(', ') };
+      const [, lacking] = /^all(?: but (.*))?$/.exec(services) ?? [];
+      const named = services.startsWith('all') ? [] : services.split(', ');
+      const has = (name) => named.includes(name) || (named.length === 0 && !lacking?.split(', ').includes(name));
+      return { keys, usual, exceptions, named, has };
     },
   );
-  const names = [...new Set(rows.flatMap(({ services }) => services ?? []))];
+  const names = [...new Set(rows.flatMap(({ named }) => named))];
   return Object.fromEntries(
     names.map((name) => [
       name,
       new Map(
-        rows.flatMap(({ keys, usual, exceptions, services }) =>
-          services && !services.includes(name) ? [] : keys.map((key) => [key, exceptions.get(name) ?? usual]),
+        rows.flatMap(({ keys, usual, exceptions, has }) =>
+          has(name) ? keys.map((key) => [key, exceptions.get(name) ?? usual]) : [],
         ),
       ),
     ]),

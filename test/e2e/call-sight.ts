@@ -11,7 +11,7 @@ import type { Answer, TestFleet } from '../fleet/test-fleet.js';
 
 /** As in `Sight` of libs/access. */
 type Sight = 'own' | 'shared' | 'recorded' | 'state' | 'none';
-/** What an answer shows of the call; `refused`: 403, so that it is; `none`: as for an id that no call has. */
+/** The part of the call in an answer; `refused`: 403, so that it is; `none`: as for an id that no call has. */
 type Seen = 'content' | 'state' | 'refused' | 'none';
 
 const SECRET = 'SEEN BY MIRA';

@@ -1,5 +1,5 @@
 /**
- * What an image holds and how it starts, without a container engine: each service's bundle in a folder outside the
+ * Contents and start of an image, without a container engine: each service's bundle in a folder outside the
  * repository that is read-only, as another user where the test runs as root, with the environment of deploy/app.Dockerfile.
  */
 import { execFileSync, fork } from 'node:child_process';

@@ -36,7 +36,7 @@ const REFUSED: Record<string, ScriptedAnswer> = {
   by_session: { status: 400, body: { error: { code: -32_602, message: 'q must be a word of this session' } } },
 };
 
-/** Tools that ran, with what is read of their results. */
+/** Tools that ran, with the readable parts of their results. */
 const READ: [string, ScriptedAnswer, string][] = [
   ['null_annotations', { body: { result: { content: [{ ...hi, annotations: null, _meta: null }] } } }, 'hi'],
   ['null_is_error', { body: { result: { content: [hi], isError: null, structuredContent: null } } }, 'hi'],

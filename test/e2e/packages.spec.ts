@@ -101,7 +101,7 @@ console.log(JSON.stringify({
 }));
 `;
 
-/** What the packages promise, and the Node these tests run on. */
+/** Promises of the packages, and the Node these tests run on. */
 const MAJORS = [...new Set([20, 22, 24, Number(process.versions.node.split('.')[0])])];
 
 describe.each(MAJORS)('under Node %i', (major) => {

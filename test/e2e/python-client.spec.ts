@@ -115,7 +115,7 @@ it('the tests of the client pass, with generated models and on a fleet', async (
   expect(stdout).toMatch(/\d+ passed in /);
 });
 
-/** What the agent of an example prints for a script of the model. */
+/** Output of an example's agent for a script of the model. */
 async function answerOf(example: string): Promise<string> {
   const { stdout } = await runPython(
     [join(ROOT, 'examples', example, 'agent.py'), 'CALL calculator {"expression": "6 * 7"}\nSAY It is {results}.'],

@@ -175,7 +175,7 @@ describe('a search', () => {
   };
 
   it('prefers what the tenant called after a similar search, and no other tenant', async () => {
-    // Two tools fit nearly alike: what was called decides between them.
+    // Two tools fit nearly alike: earlier calls decide between them.
     const task = 'create or cancel';
     const called = 'parcels_cancelParcel';
     const found = await select(task);

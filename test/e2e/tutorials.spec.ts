@@ -1,6 +1,5 @@
 /**
- * The tutorials as a new user takes them: one fleet of `npm start`, one shell in a folder like a clone, all pages in their order. What a page
- * shows is what the commands print.
+ * The tutorials as a new user takes them: one fleet of `npm start`, one shell in a folder like a clone, all pages in their order. Commands print the output that the page shows.
  */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

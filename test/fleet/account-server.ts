@@ -75,7 +75,7 @@ export async function startAccountServer(
     const credential = credentialOf(request);
     const account = await find(credential);
     if (account === undefined) {
-      // An upstream that echoes what it was sent.
+      // An upstream that echoes requests.
       response.writeHead(401, { 'content-type': 'application/json' }).end(JSON.stringify({ refused: credential }));
       return;
     }

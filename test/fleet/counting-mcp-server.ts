@@ -6,7 +6,7 @@ import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 
-/** What the tools of the server did. */
+/** Effects of the server's tools. */
 export interface CountingMcpServer {
   /** Origin, e.g. `http://127.0.0.1:4711`. */
   readonly origin: string;

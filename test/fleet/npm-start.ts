@@ -6,7 +6,7 @@ import { eventually, freePort } from '@toolfleet/testing';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export class NpmStart {
-  /** What it has printed so far. */
+  /** Output so far. */
   output = '';
 
   private constructor(readonly child: ChildProcess) {
@@ -14,7 +14,7 @@ export class NpmStart {
       stream?.on('data', (data: Buffer) => (this.output += data.toString()));
   }
 
-  /** Resolves when the fleet is ready. @throws Error with what it printed when it ends instead */
+  /** Resolves when the fleet is ready. @throws Error with its output when it ends instead */
   static async start(env: Readonly<Record<string, string>>, command = ['npm', 'start', '--silent']): Promise<NpmStart> {
     const [program = '', ...args] = command;
     const runner = new NpmStart(
@@ -41,7 +41,7 @@ export class NpmStart {
     return this.child.exitCode !== null || this.child.signalCode !== null;
   }
 
-  /** Waits for a condition. @throws Error with what the runner printed */
+  /** Waits for a condition. @throws Error with the output of the runner */
   async until(what: string, holds: () => boolean | Promise<boolean>, everyMs = 100): Promise<void> {
     await eventually(what, holds, { everyMs }).catch((error: unknown) => {
       throw new Error(`${(error as Error).message}; the runner printed:\n${this.output}`);

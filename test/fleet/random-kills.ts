@@ -20,7 +20,7 @@ const KILLERS = Number(process.env['FAILURE_KILLERS'] ?? 1);
 
 /**
  * Kills processes of a fleet at random instants, as a crash would, and starts each again. Resolves when the last one is back. A broker has
- * what it had confirmed: a crash of a process is not one of its machine.
+ * what it had confirmed: a crash of a process keeps the files of its machine.
  */
 export async function killAtRandom(fleet: TestFleet, { names, kills, pauseMs, onKill }: RandomKills): Promise<void> {
   let killed = 0;

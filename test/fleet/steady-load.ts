@@ -5,7 +5,7 @@ import { eventually } from '@toolfleet/testing';
 /** After a failure: one that is refused in the process itself would otherwise leave no turn to anybody else. */
 const BREATHER_MS = 20;
 
-/** What is wrong with an answer; undefined when it is right. */
+/** The fault of an answer; undefined when it is right. */
 export type Verdict = string | undefined;
 
 /** Makes the call of this number and judges its answer. One that rejects got no answer at all. */
@@ -15,7 +15,7 @@ export type AskOne = (number: number) => Promise<Verdict>;
 export interface SteadyLoad {
   /** Right answers so far. */
   readonly right: () => number;
-  /** What was wrong with each call that failed so far. */
+  /** Faults of failed calls so far. */
   readonly failures: readonly string[];
   /** Longest answer so far, ms. */
   readonly slowestMs: () => number;

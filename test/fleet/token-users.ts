@@ -8,7 +8,7 @@ import type { TestFleet } from './test-fleet.js';
 const GIVE_UP_MS = 120_000;
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** What the users found. */
+/** Findings of the users. */
 export interface TokenFindings {
   calls: number;
   /** Answers with the account of another user. */

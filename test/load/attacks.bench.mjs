@@ -1,5 +1,5 @@
 /**
- * What the attacks of one tenant do to the cheap calls of another: their p99 while each attack runs, against their p99 right
+ * Effects of one tenant's attacks on the cheap calls of another: their p99 while each attack runs, against their p99 right
  * before it, in the same fleet; medians of some rounds, because machines are shared. The same attack on a second fleet is the control: it
  * takes as much of the machine, and none of the queues and event loops of the first. The attacker sends as much as the largest rate class
  * of customers allows, 500 requests a minute; with ATTACK_FLOOD=1 it has no limit and sends all it can, to show the use of the limits.
@@ -24,7 +24,7 @@ const LEAST_P99_MS = 20;
 const WARM_UP_SECONDS = 3;
 /** Pause between two calls of the victim. */
 const PAUSE_MS = 10;
-/** Time for what an attack has begun to end before the next phase. */
+/** Time for requests of an attack to end before the next phase. */
 const COOL_DOWN_MS = 1_500;
 /** Time for an attack to begin. */
 const SETTLE_MS = 1_000;
@@ -57,7 +57,7 @@ async function underEachAttack(root, fleet, twin) {
 
 const targetOf = async (fleet) => ({ url: fleet.url, nats_url: fleet.nats_url, key: await keyOf(fleet, 'attacker') });
 
-/** Adds to what the victim saw: memory of the gateway, and the shares of time for which its event loop had a core and waited for one. */
+/** Adds to the victim's latencies: memory of the gateway, and the shares of time for which its event loop had a core and waited for one. */
 function measuring({ services }, victim) {
   const { pid } = services.find(({ name }) => name === 'gateway');
   return async (seconds) => {

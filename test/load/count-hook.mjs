@@ -15,7 +15,7 @@ const session = new Session();
 const native = { 'JSON.parse': 0, 'JSON.stringify': 0, 'JSON bytes': 0, 'SQLite statements': 0 };
 const { parse, stringify } = JSON;
 
-/** Counts native work from now on. What it adds is in this file, which the count leaves out. */
+/** Counts native work from now on. The count leaves this file out. */
 function countNative() {
   JSON.parse = (...args) => {
     native['JSON.parse'] += 1;

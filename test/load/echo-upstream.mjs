@@ -1,6 +1,6 @@
 /**
  * What the paths of `paths.bench.mjs` end at, as cheap as it can be: an MCP server (Streamable HTTP of 2025-11-25, JSON answers, no
- * sessions) with the tool `say` that answers with its text, and an HTTP API that answers with what it got.
+ * sessions) with the tool `say` that answers with its text, and an HTTP API that echoes requests.
  *
  *   node echo-upstream.mjs http <port>     prints nothing, sends 'ready' to its parent
  *   node echo-upstream.mjs stdio           the same MCP server on its standard streams

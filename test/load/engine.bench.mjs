@@ -1,5 +1,5 @@
 /**
- * What the engine costs per call, against the bare pair: ajv validation and the function itself. Everything in memory, so
+ * Cost of the engine per call, against the bare pair: ajv validation and the function itself. Everything in memory, so
  * the figures are the engine's own, without NATS and Redis. CPU time, rounds of all variants interleaved: a busy machine slows
  * all of them alike, so trust the ratios.
  *

@@ -1,5 +1,5 @@
 /**
- * What the first calls of a fleet cost, because users judge by them.
+ * Cost of the first calls of a fleet, by which users judge it.
  *
  * - Tools: a fresh fleet, one that has had 50 calls, and a warm one take turns, so that other work on the machine meets all of them.
  *   `fresh` is the price of first calls, `after_50_calls` what a warm-up of 50 real calls would leave of it; both are ratios to the

@@ -29,7 +29,7 @@ export function memoryKib(pid) {
   return { rss: read('Rss'), pss: read('Pss') };
 }
 
-/** What the main thread of a process had of the machine so far, in ms: time on a core, and time for which it was ready and had none. */
+/** CPU time of the main thread of a process so far, in ms: time on a core, and time for which it was ready and had none. */
 export function mainThreadMs(pid) {
   const [ran, waited] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ').map(Number);
   return { ran: ran / 1e6, waited: waited / 1e6 };

@@ -1,5 +1,5 @@
 /**
- * What the metrics of 1,000 tools cost one gateway: CPU time of counting a successful call, and, for each value of METRICS_TOOL_LABEL,
+ * Cost of the metrics of 1,000 tools in one gateway: CPU time of counting a successful call, and, for each value of METRICS_TOOL_LABEL,
  * series, bytes of a scrape and CPU time of rendering it. Run after a build: `node test/load/metrics.bench.mjs`.
  */
 import { createMetrics } from '@toolfleet/telemetry';

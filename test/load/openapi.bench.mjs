@@ -16,7 +16,7 @@ import { dump } from 'js-yaml';
 
 /** Conversions of the small document after which V8 compiles no more of the code. */
 const WARM_UP = 20;
-/** Peak RSS above the warm process per byte of the document: the parser of YAML makes more garbage than that of JSON. */
+/** Peak RSS above the warm process per byte of the document: the parser of YAML makes more garbage than the JSON parser. */
 const MAX_RSS_RATIO = 10;
 const MAX_RSS_RATIO_YAML = 20;
 /** Below this size (MB), pages and buffers of fixed size are most of the growth. */

@@ -1,4 +1,4 @@
-/** A collector that reads what it is sent and forgets it: its own work must not count. Tells its port to its parent. */
+/** A collector that reads and discards spans: its own work must not count. Tells its port to its parent. */
 import { createServer } from 'node:http';
 
 const server = createServer((request, response) => {

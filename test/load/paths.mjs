@@ -25,7 +25,7 @@ export const PATHS = {
   ],
 };
 
-/** How a call looks at each entry point, and what its answer contains when it succeeded. */
+/** The call at each entry point, and a text of its successful answer. */
 export const ENTRY_POINTS = {
   http: {
     path: (tool) => `/api/v1/tools/${tool}/execute`,

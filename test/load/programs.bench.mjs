@@ -1,5 +1,5 @@
 /**
- * What a program costs and saves: the latency of a call inside a program against the same call over HTTP, an empty program against
+ * Cost and savings of programs: the latency of a call inside a program against the same call over HTTP, an empty program against
  * an HTTP call and against `print(1)` by `execute_python`, and one program of 50 calls against 50 HTTP calls and 50 MCP calls,
  * in time, and in bytes: tokens for a model.
  * `npm run bench -- programs`.
@@ -11,7 +11,7 @@ const CALLS = 50;
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 9);
 /** Empty programs and prints per round; a single one says little. */
 const REPEATS = 5;
-/** What a model reads and writes per token, in bytes; only ratios of counts are printed. */
+/** Bytes that a model reads and writes per token, in bytes; only ratios of counts are printed. */
 const BYTES_PER_TOKEN = 4;
 
 let counter = 0;

@@ -1,5 +1,5 @@
 /**
- * The tool search on the labelled set (docs/tool-search.md): how often it finds the right tool, what an index and a query take.
+ * The tool search on the labelled set (docs/tool-search.md): how often it finds the right tool, the cost of an index and a query.
  * With history: three callers called the accepted tools after the queries of the part `tune`. Times are CPU times of the process, which
  * other processes on the machine change little. Fails when a goal is missed: hit@1 of 0.45 and hit@5 of 0.80 on held-out queries among 535 tools, and a mean of 5 ms among 10,000.
  * Run after a build: `npm run bench -- search`.

@@ -1,5 +1,5 @@
 /**
- * How long each bundle takes from start to ready, what it holds in memory then, and what its image weighs by layer on paper
+ * Time of each bundle from start to ready, its memory then, and the size of its image by layer on paper
  * (above the base image). `python-sandbox` is started as deployed: with the warm-up of its interpreter.
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
  * What watching costs: three fleets side by side, loaded in turn in one run. `off` logs nothing, exports nothing and is not
  * scraped; `deployed` is what deploy/k8s sets (logs, traces of 5 % of the calls, metrics scraped); `all` records each call.
- * Many short segments, each compared with the `off` of its own round: what a neighbour takes from this machine hits all three.
+ * Many short segments, each compared with the `off` of its own round: load of neighbours hits all three.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -63,7 +63,7 @@ export async function telemetryBench(root) {
 const eachMode = (valueOf) => Object.fromEntries(NAMES.map((name) => [name, valueOf(name)]));
 const cpu = ({ cpu_us_per_call: parts }) => parts.gateway + parts.builtin + parts.budget;
 
-/** What each mode costs against `off` of the same round, as shares. */
+/** Cost of each mode against `off` of the same round, as shares. */
 function costs(rounds, cost) {
   const shares = (name) => rounds.map((round) => cost(round[name], round.off));
   return Object.fromEntries(NAMES.slice(1).map((name) => [name, medianWithSpread(shares(name))]));

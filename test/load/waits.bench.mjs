@@ -1,6 +1,6 @@
 /**
  * Work that waits for people, and events: the time from a yes to the start of the run, the time from the end of a call to its delivery,
- * and what a parked program costs in the sandbox and in the stores. `npm run bench -- waits`.
+ * and the cost of a parked program in the sandbox and in the stores. `npm run bench -- waits`.
  */
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -12,7 +12,7 @@ import { withFleet } from './with-fleet.mjs';
 
 const APPROVED = Number(process.env.BENCH_ROUNDS ?? 100);
 const DELIVERED = 500;
-/** Calls between two deliveries that are measured are made at this pace, far below what an endpoint takes. */
+/** Calls between two deliveries that are measured are made at this pace, far below the capacity of an endpoint. */
 const CALL_EVERY_MS = 20;
 const PARKED = 100;
 const POLICY = `package tools

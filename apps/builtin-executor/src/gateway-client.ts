@@ -6,7 +6,7 @@ import { HEADERS, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
-/** Longest task that the gateway searches tools for, in characters. */
+/** Maximum length of a task that the gateway searches tools for, in characters. */
 const MAX_QUERY = 10_000;
 const SETTLE_TIMEOUT_MS = 2_000;
 /** Waits between attempts to settle; when all have failed, the gateway charges the slice in full. */

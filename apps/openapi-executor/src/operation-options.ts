@@ -13,7 +13,7 @@ export interface OperationOptions {
   vendorAdapter?: string;
   /** Source whose sealed secrets these options hold; absent without sealed secrets. */
   registration?: string;
-  /** Most bytes of a response that are read, after decompression. */
+  /** Maximum number of bytes of a response that are read, after decompression. */
   maxResponseBytes: number;
 }
 

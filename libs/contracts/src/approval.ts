@@ -57,11 +57,11 @@ export interface ShownEffect {
   tool: string;
   /** As the tool will get them. */
   arguments: JsonObject;
-  /** Most that it costs. */
+  /** Maximum cost. */
   microUsd: MicroUsd;
 }
 
-/** Longest arguments, as characters of JSON, that the person at an MCP client is asked about; people in the fleet see longer ones. */
+/** Maximum length of arguments, as characters of JSON, that the person at an MCP client is asked about; people in the fleet see longer ones. */
 export const MAX_FORM_CHARS = 4_000;
 
 /** Requirements of a call before it runs. */

@@ -73,7 +73,7 @@ export interface CallLimits {
   timeoutMs?: Milliseconds;
   /** Makes one attempt only. */
   noRetry?: boolean;
-  /** Most bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
+  /** Maximum number of bytes of a result that the caller takes whole; a larger one is kept, and the caller gets its handle. */
   inlineBytes?: number;
 }
 

@@ -1,7 +1,7 @@
 import { ToolError } from './errors/tool-error.js';
 /** Control characters, line and paragraph separators and unpaired surrogates. They are rejected in log lines, keys and ledger rows. */
 const UNSAFE = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}]/u;
-/** Longest id in UTF-16 code units that the ledger and the budget can store. */
+/** Maximum length of an id in UTF-16 code units that the ledger and the budget can store. */
 export const MAX_ID_LENGTH = 256;
 
 /** True for texts with characters that are not allowed in ids. */

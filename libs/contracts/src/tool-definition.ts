@@ -292,7 +292,7 @@ export const LOCAL_SERVER_MEMORY_MB = 512;
 export const TOOL_DETAILS = ['names', 'summary', 'full'] as const;
 export type ToolDetail = (typeof TOOL_DETAILS)[number];
 
-/** Longest description in a summary, in characters. */
+/** Maximum length of a description in a summary, in characters. */
 const MAX_SUMMARY = 240;
 
 /** The beginning of a description: as many whole sentences of its first paragraph as fit, else its first words. */

@@ -35,7 +35,7 @@ export type RetryPolicy =
       max_attempts: number;
       base_delay_ms: number;
       multiplier: number;
-      /** Longest wait between attempts, at most 30,000. */
+      /** Maximum wait between attempts, at most 30,000. */
       max_delay_ms?: number;
       /**
        * Error classes that are retried; default `timeout` and `network_error`. `network_error` includes `upstream_error`, and

@@ -22,7 +22,7 @@ export interface McpEntry extends McpRegister {
   args?: string[];
   env?: JsonObject;
   cwd?: string;
-  /** Longest attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
+  /** Maximum duration of an attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds?: number;
   /** The server accepts the idempotency key of a call. */
   forwards_idempotency_key?: boolean;

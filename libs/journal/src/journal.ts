@@ -152,7 +152,7 @@ export const DEFAULT_RETENTION: JournalRetention = { keyedMs: 86_400_000, otherM
 
 /** Time after its deadline at which a call without an outcome ends as `expired` or `outcome_unknown`. */
 export const GRACE_MS: Milliseconds = 5_000;
-/** Longest wait that a duplicate of a running call is advised to make. */
+/** Maximum wait that a duplicate of a running call is advised to make. */
 const MAX_RETRY_AFTER_MS = 2_000;
 
 /** True for the states in which `finish` may store an outcome. */

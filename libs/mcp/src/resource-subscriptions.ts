@@ -34,9 +34,9 @@ interface Subscription {
 /** Wanted resources of each source, and the clients of each address there. */
 type Wanted = Map<string, { lease: ResourceLease; clients: Map<string, (() => void)[]> }>;
 
-/** Most resources of one stream. */
+/** Maximum number of resources of one stream. */
 const MAX_PER_STREAM = 100;
-/** Most resources of all streams of one tenant at one gateway. */
+/** Maximum number of resources of all streams of one tenant at one gateway. */
 const MAX_PER_TENANT = 1_000;
 /** Streams that open at the same time share one round of leases. */
 const COLLECT_MS = 20;

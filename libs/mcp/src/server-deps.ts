@@ -56,14 +56,14 @@ export interface McpServerPorts {
 /** Settings of the server. */
 export interface McpServerOptions {
   version: string;
-  /** Longest call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
+  /** Maximum duration of a call in ms (`GATEWAY_CALL_TIMEOUT_MS`). */
   maxCallMs: number;
   /** How long clients may cache the tool list in ms. */
   listTtlMs: number;
   /** What clients see if they choose no mode; `auto`: search above `searchAbove` tools. */
   surface?: McpMode | 'auto';
   searchAbove?: number;
-  /** Largest result that is returned whole; absent: every result is. */
+  /** Maximum size of a result that is returned whole; absent: every result is. */
   inlineBytes?: number;
 }
 

@@ -30,7 +30,7 @@ import { renderRefusal, renderResult } from './render-result.js';
 import type { Exchange } from './session.js';
 import { createTaskResult, startTask, supportsTask } from './tasks.js';
 
-/** Longest silence towards a client that asked for progress, while its call waits or runs. */
+/** Maximum silence towards a client that asked for progress, while its call waits or runs. */
 const HEARTBEAT_MS = 10_000;
 
 /** A tool and its arguments, as the client sent them. */

@@ -22,13 +22,13 @@ const MAX_LITERALS = 40;
 const MAX_LITERALS_LENGTH = 800;
 /** Members of a union. */
 const MAX_VARIANTS = 8;
-/** Most nested containers without a name. */
+/** Maximum number of nested containers without a name. */
 const MAX_DEPTH = 16;
 /** TypedDicts of one tool; further objects are plain dictionaries. */
 const MAX_CLASSES = 40;
 /** Characters of a comment next to a field. */
 const MAX_COMMENT = 100;
-/** Longest default value that is shown. */
+/** Maximum length of a default value that is shown. */
 const MAX_DEFAULT = 60;
 
 /** Whether a name can be a parameter or the key of a class: ASCII, because Python normalizes other letters, and not mangled. */

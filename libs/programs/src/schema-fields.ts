@@ -3,7 +3,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { referenceTarget } from '@toolfleet/bounded-schema';
 
-/** Most nodes visited for one tool: a schema may be a bomb of references. */
+/** Maximum number of nodes visited for one tool: a schema may be a bomb of references. */
 export const MAX_NODES = 2_000;
 
 /** One property of an object schema. */

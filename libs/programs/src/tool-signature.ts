@@ -14,7 +14,7 @@ import { outputOf, plainText, readFields, TypeNames, type StubField } from './sc
 /** Tools of one stub: writing it takes about 0.1 ms per tool. */
 export const MAX_STUBS = 200;
 
-/** Longest line of a signature; a longer one gets a line per parameter. */
+/** Maximum length of a line of a signature; a longer one gets a line per parameter. */
 const LINE = 110;
 /** Names that a stub imports or declares itself. */
 const TYPING = ['Any', 'Literal', 'NotRequired', 'Protocol', 'TypedDict', 'Unpack', 'overload'];

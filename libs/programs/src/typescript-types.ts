@@ -5,7 +5,7 @@ import { MAX_NODES, outputOf, plainText, readFields, TypeNames, type StubField }
 
 /** Values of an enumeration, and members of a union; longer ones are shown as `unknown` or the type of their values. */
 const MAX_VARIANTS = 40;
-/** Most nested types. */
+/** Maximum number of nested types. */
 const MAX_DEPTH = 16;
 const SCALARS: Readonly<Record<string, string>> = {
   string: 'string',

@@ -47,7 +47,7 @@ const MAX_WAITING_READS = 100;
 const READ_RETRY_MS = 1_000;
 /** Tenants with turns; the turns of a further one begin anew. */
 const MAX_READERS = 1_000;
-/** Longest arguments that are kept with a call, as characters of JSON. */
+/** Maximum length of arguments that are kept with a call, as characters of JSON. */
 const MAX_KEPT_ARGUMENTS = 16 * 1024;
 
 /** A running call ends within tens of milliseconds of its cancellation, at most after about two seconds. */
@@ -74,7 +74,7 @@ interface AsyncCallsDeps {
   /** Calls that wait for an approval, also those that the store does not know. Absent: none wait. */
   parked?: ParkedLookup | undefined;
   clock: Clock;
-  /** Longest call in ms, queueing included. */
+  /** Maximum duration of a call in ms, queueing included. */
   maxCallMs: number;
 }
 

@@ -38,7 +38,7 @@ interface CallWorkerDeps {
 /** How a parked call ends that was not approved, where it is not `failed`. */
 const STATE_OF_REFUSAL: Partial<Record<ErrorCode, CallState>> = { APPROVAL_EXPIRED: 'expired', CANCELLED: 'cancelled' };
 
-/** Longest time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
+/** Maximum time to store an outcome: a failover of Redis takes seconds. After it the outcome is lost and the job runs again. */
 const KEEP_MS = 30_000;
 const KEEP_PAUSE_MS = 250;
 /** Pause before a job without an available record is taken again. */

@@ -81,7 +81,7 @@ interface ParkedCallsDeps {
   asyncCalls: Pick<AsyncCalls, 'wake'>;
   store: Pick<CallStore, 'enter' | 'getState'>;
   clock: Clock;
-  /** Longest time for a decision. */
+  /** Maximum time for a decision. */
   maxWaitMs: Milliseconds;
   /** How long the state of a call is kept after that. */
   keptSeconds: number;

@@ -27,7 +27,7 @@ export interface PartRequest {
   select?: string;
   /** First character, counted in UTF-16 units from 0. */
   offset?: number;
-  /** Most characters. */
+  /** Maximum number of characters. */
   limit?: number;
 }
 

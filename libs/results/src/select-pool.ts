@@ -5,12 +5,12 @@ import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
 import type { SelectExpression } from '@toolfleet/bounded-schema/select';
 import type { SelectJob } from './select-child.js';
 
-/** Longest evaluation. A document of 4 MB takes about 100 ms, and ten times as long on a busy machine. */
+/** Maximum duration of an evaluation. A document of 4 MB takes about 100 ms, and ten times as long on a busy machine. */
 const TIMEOUT_MS = 3_000;
 /** Heap of a child: a document of 5 MiB, parsed, takes up to 100 MB. */
 const HEAP_MB = 256;
 const CHILDREN = 2;
-/** Most waiting selections of a tenant. */
+/** Maximum number of waiting selections of a tenant. */
 const MAX_WAITING = 64;
 
 /**

@@ -4,7 +4,7 @@ import { LargeResults, type OmittedResult } from '@toolfleet/journal';
 import { Rounds, TimedOut, withTimeout, type Clock } from '@toolfleet/resilience';
 import { HOUR, type ObjectStore } from './object-store.js';
 
-/** Longest wait for the store: a caller waits for it before its answer leaves. */
+/** Maximum wait for the store: a caller waits for it before its answer leaves. */
 const TIMEOUT_MS = 5_000;
 /** A store that failed is left alone for this long, so that one call pays for finding out, not every call. */
 const PAUSE_MS = 2_000;
@@ -20,7 +20,7 @@ interface StoredResultsOptions {
   /** Results of more bytes than this go to the store. */
   thresholdBytes: number;
   clock: Clock;
-  /** Longest life of a result; no object is in a later hour. */
+  /** Maximum life of a result; no object is in a later hour. */
   longestTtlMs: Milliseconds;
   /** Reports an operation that failed; the result went to Redis, or the reader got SERVICE_UNAVAILABLE. */
   onFailure: (operation: 'put' | 'get' | 'delete' | 'sweep', error: unknown) => void;

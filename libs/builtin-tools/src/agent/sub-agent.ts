@@ -71,9 +71,9 @@ export interface AgentEnvironment {
 /** Tools that sub-agents may not call, because they could recurse endlessly. */
 export const BLOCKED_TOOLS: ReadonlySet<string> = new Set(['multi_agent']);
 
-/** Longest tool result shown to the model, in characters. */
+/** Maximum length of a tool result shown to the model, in characters. */
 const MAX_RESULT = 8_000;
-/** Most tool calls of a turn. */
+/** Maximum number of tool calls of a turn. */
 const MAX_CALLS_PER_TURN = 16;
 /** Tokens that definitions of tools may take in the prompts of a task that names none, and that each later search may add. */
 const DEFINITION_TOKENS = 3_000;

@@ -21,10 +21,10 @@ export interface RegexMatch {
   named?: Record<string, string | null>;
 }
 
-/** Largest result, in UTF-16 units of its JSON. */
+/** Maximum size of a result, in UTF-16 units of its JSON. */
 const MAX_RESULT = 4 * 1024 * 1024;
 
-/** Most violations reported for a document. */
+/** Maximum number of violations reported for a document. */
 const MAX_VIOLATIONS = 50;
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };

@@ -29,7 +29,7 @@ export function boundsOf(run: Pick<ToolRun, 'signal' | typeof TENANT>): Omit<Job
 
 /** Heap of a child. A result has at most 4 MiB; the rest is for intermediate values. */
 const HEAP_MB = 320;
-/** Most waiting jobs of a tenant: each occupies one of the 256 concurrent calls of its process. */
+/** Maximum number of waiting jobs of a tenant: each occupies one of the 256 concurrent calls of its process. */
 const MAX_WAITING = 128;
 
 /** Runs the jobs of builtin tools with costs that a caller determines, in child processes. */

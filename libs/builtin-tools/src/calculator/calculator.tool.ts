@@ -4,7 +4,7 @@ import { SHOWN_DIGITS, WORKING_DIGITS, type Big } from './big-number.js';
 import { evaluate } from './evaluate.js';
 import { describeError, ExpressionError } from './parse.js';
 
-/** Longest expression in characters. */
+/** Maximum length of an expression in characters. */
 const MAX_EXPRESSION = 4_096;
 
 /** `calculator`: arithmetic without code execution. */

@@ -2,7 +2,7 @@ import type { JsonObject } from '@toolfleet/contracts';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { boundedMatcher } from '@toolfleet/bounded-schema';
 
-/** Longest glob pattern, and most alternatives from its braces. */
+/** Maximum length of a glob pattern, and maximum number of alternatives from its braces. */
 const MAX_PATTERN = 200;
 const MAX_ALTERNATIVES = 64;
 
@@ -92,7 +92,7 @@ export interface LineSearch {
   /** The query is a regular expression, matched by a linear-time engine. */
   useRegex: boolean;
   ignoreCase: boolean;
-  /** Most matches. */
+  /** Maximum number of matches. */
   limit: number;
 }
 

@@ -53,7 +53,7 @@ interface FileEditArguments {
   replace_all?: boolean;
 }
 
-/** Most replacements, and longest result in UTF-16 units; both take a few milliseconds. */
+/** Maximum number of replacements, and maximum length of a result in UTF-16 units; both take a few milliseconds. */
 const MAX_REPLACED = 100_000;
 const MAX_RESULT = 16 * 1024 * 1024;
 

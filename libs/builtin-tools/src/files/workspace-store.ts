@@ -101,7 +101,7 @@ function shown(names: readonly string[]): string {
 /** Prefix of internal files in a workspace (drafts, locks). Lists hide them, and tools cannot create them. */
 export const RESERVED_NAME = '.toolfleet-';
 
-/** Longest path and longest name in UTF-8 bytes; the latter is the limit of common file systems. */
+/** Maximum length of a path and of a name in UTF-8 bytes; the latter is the limit of common file systems. */
 const MAX_PATH_BYTES = 1_024;
 const MAX_NAME_BYTES = 255;
 const MAX_DEPTH = 32;

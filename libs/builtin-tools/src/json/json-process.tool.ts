@@ -15,7 +15,7 @@ interface JsonProcessArguments {
   sort_keys?: boolean;
 }
 
-/** Longest document in UTF-16 units. */
+/** Maximum length of a document in UTF-16 units. */
 const MAX_DOCUMENT = 2_000_000;
 /** Time limit of a query, patch or diff. */
 const JOB_MS = 2_000;

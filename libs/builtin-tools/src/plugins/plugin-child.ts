@@ -17,7 +17,7 @@ import {
   type ServiceAnswer,
 } from './plugin-processes.js';
 
-/** Largest outcome, in UTF-16 units of its JSON; the executor refuses results far below it. */
+/** Maximum size of an outcome, in UTF-16 units of its JSON; the executor refuses results far below it. */
 const MAX_OUTCOME = 64 * 1024 * 1024;
 
 const clock = new SystemClock();

@@ -35,7 +35,7 @@ export const WORKSPACE_METHODS = { stat: 1, read: 1, list: 3, write: 3, makeDire
 
 /** Jobs of a tenant that a process runs at the same time. */
 const JOBS_PER_PROCESS = 16;
-/** Most waiting calls of a tenant: each occupies one of the 256 concurrent calls of its executor. */
+/** Maximum number of waiting calls of a tenant: each occupies one of the 256 concurrent calls of its executor. */
 const MAX_WAITING = 128;
 /** How long a handler may take to end when its caller is gone or its time is over. */
 const GRACE_MS = 1_000;

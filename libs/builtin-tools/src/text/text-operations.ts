@@ -1,7 +1,7 @@
 import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { TextSearch } from '@toolfleet/contracts/text';
 
-/** Longest result in UTF-16 units. */
+/** Maximum length of a result in UTF-16 units. */
 const MAX_RESULT = 4_000_000;
 
 /** An operation of `text_process` in linear time. Callers' patterns run as jobs of BoundedWork instead. */
@@ -150,7 +150,7 @@ function extract(text: string, what: Extractable): string[] {
 
 const WORD = /[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu;
 const SEGMENTS = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-/** Longest text with counted graphemes; that takes about 1 µs each. */
+/** Maximum length of a text with counted graphemes; that takes about 1 µs each. */
 const GRAPHEME_CAP = 100_000;
 /** Words per minute of silent reading in English (Brysbaert 2019). */
 const READING_SPEED = 238;

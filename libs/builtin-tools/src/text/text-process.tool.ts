@@ -28,7 +28,7 @@ interface TextProcessArguments {
 }
 
 const MAX_TEXT = 1_000_000;
-/** Longest texts to compare; edit distance costs the product of their lengths. */
+/** Maximum length of texts to compare; edit distance costs the product of their lengths. */
 const MAX_COMPARED = 20_000;
 /** Time limit of a caller's pattern. */
 const JOB_MS = 1_000;

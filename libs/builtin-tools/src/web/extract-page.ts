@@ -163,7 +163,7 @@ function clean(text: string): string {
     .slice(0, MAX_FIELD);
 }
 
-/** Most rows of a Markdown table, and most columns of a table that is converted to one. */
+/** Maximum number of rows of a Markdown table, and of columns of a table that is converted to one. */
 const MAX_ROWS = 500;
 const MAX_COLUMNS = 50;
 

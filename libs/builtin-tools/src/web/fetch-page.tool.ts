@@ -4,7 +4,7 @@ import { defineTool, ok } from '../builtin-tool.js';
 import type { ReadPage } from './page-reader.js';
 import { EXTRACT_TYPES, type ExtractType } from './extract-page.js';
 
-/** Longest content of a page in characters. */
+/** Maximum length of the content of a page in characters. */
 const MAX_CHARACTERS = 100_000;
 
 /** The `extract_type` argument. */
@@ -70,7 +70,7 @@ function toPageText(page: ReadPage): string {
 }
 
 const MAX_URLS = 10;
-/** Longest content of a page of crawl_batch; ten of them must fit into one result. */
+/** Maximum length of the content of a page of crawl_batch; ten of them must fit into one result. */
 const MAX_CRAWLED_CHARACTERS = 20_000;
 const SHOWN = 300;
 

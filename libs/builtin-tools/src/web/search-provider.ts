@@ -14,7 +14,7 @@ interface SearchResult {
 export abstract class SearchProvider {
   /** Shown as `metadata.source`. */
   abstract readonly name: string;
-  /** Most results of one search. */
+  /** Maximum number of results of one search. */
   abstract readonly maxResults: number;
   /** Results, best first; `maxResults` of them at most. @throws ToolError UPSTREAM_ERROR, NETWORK_ERROR, AUTH_NOT_CONFIGURED */
   abstract search(query: string, maxResults: number, signal: AbortSignal): Promise<SearchResult[]>;
@@ -30,7 +30,7 @@ interface Dialect {
   url: (base: string, query: string, maxResults: number) => string;
   headers: (key: string) => Record<string, string>;
   needsKey: boolean;
-  /** Most results that one request can ask for; for SearXNG the most that are kept of one page. */
+  /** Maximum number of results that one request can ask for; for SearXNG the most that are kept of one page. */
   maxResults: number;
   hits: (answer: JsonObject) => Json | undefined;
   /** Names of title, URL, snippet and date in a result. */

@@ -40,7 +40,7 @@ const VOTED_GRANT = record({
 });
 export type VotedGrant = Value<typeof VOTED_GRANT>;
 
-/** Longest arguments that a person is asked about, as bytes of JSON. */
+/** Maximum length of arguments that a person is asked about, as bytes of JSON. */
 export const MAX_APPROVED_BYTES = 256 * 1024;
 
 /**
@@ -65,7 +65,7 @@ export const APPROVAL_ASK = record({
   keyed: flag(),
   questions: list(text()),
   rule: object() as Schema<unknown> as Schema<ApprovalRule>,
-  /** Most that the call costs. */
+  /** Maximum cost. */
   micro_usd: integer(),
   entry_point: ID,
   until: integer(undefined, { minimum: 0 }),

@@ -163,7 +163,7 @@ export interface ExecJob extends ExecMessage {
   queued_at: EpochMs;
   tenant_id: string;
   traceparent?: string;
-  /** Longest run in milliseconds, from call, tool and defaults. */
+  /** Maximum duration of a run in milliseconds, from call, tool and defaults. */
   timeout_ms: Milliseconds;
   /** Only in jobs of `python-runs` and `program-runs`. */
   python?: PythonJobPolicy;

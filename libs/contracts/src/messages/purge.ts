@@ -29,5 +29,5 @@ export interface PurgeReply {
   next?: string | undefined;
 }
 
-/** Longest time that a service works on one purge request. */
+/** Maximum time that a service works on one purge request. */
 export const PURGE_TURN_MS = 10_000;

@@ -34,7 +34,7 @@ const ID = text(undefined, { minLength: 1, maxLength: 200 });
 const CURSOR = text(undefined, { pattern: String.raw`^\d{1,16}$` });
 /** Calls in one message; senders split longer batches. */
 export const MAX_APPENDED_CALLS = 500;
-/** Longest time from the end of a call to its recording; one that waits longer is dropped. The service knows batches of the last day. */
+/** Maximum time from the end of a call to its recording; one that waits longer is dropped. The service knows batches of the last day. */
 export const MAX_RECORDING_MS = 20 * 3_600_000;
 
 /**

@@ -1,7 +1,7 @@
 import { list, maybe, record, text, type Value } from '../json-schema.js';
 import type { SignInSession } from './identity.js';
 
-/** Largest body of a request or answer of sign-in, in characters: a form, a document or a page. */
+/** Maximum size of the body of a request or answer of sign-in, in characters: a form, a document or a page. */
 export const MAX_SIGN_IN_BODY = 64 * 1024;
 
 /**

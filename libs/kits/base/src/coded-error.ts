@@ -89,14 +89,14 @@ export function isCodedError(error: unknown): error is CodedError {
   return error instanceof CodedError;
 }
 
-/** Longest message in characters; long enough for tracebacks and upstream messages. */
+/** Maximum length of a message in characters; long enough for tracebacks and upstream messages. */
 const MAX_ERROR_MESSAGE = 16_384;
 /** Longest string, and longest key, inside the details of an error. */
 const MAX_DETAIL_STRING = 1_024;
 const MAX_DETAIL_KEY = 128;
-/** Most members of one list or object in the details. */
+/** Maximum number of members of one list or object in the details. */
 const MAX_DETAIL_MEMBERS = 100;
-/** Most characters of all details together, keys included. */
+/** Maximum number of characters of all details together, keys included. */
 const MAX_DETAILS_CHARS = 32_768;
 const MAX_DETAILS_DEPTH = 8;
 const CUT = '…';

@@ -3,7 +3,7 @@ import type { Json } from '@toolfleet/base';
 import { canonicalJson } from './canonical.js';
 import { chargeParts, chargeSteps } from './step-budget.js';
 
-/** Longest text that can be a URL (RFC 9110 section 4.1 recommends support for 8,000 octets). */
+/** Maximum length of a text that can be a URL (RFC 9110 section 4.1 recommends support for 8,000 octets). */
 const MAX_URL_CHARS = 8_192;
 
 /**

@@ -2,11 +2,11 @@ import type { Json } from '@toolfleet/base';
 
 /** Levels that are described; deeper ones are shown as `{…}` or `[…]`. */
 const MAX_DEPTH = 4;
-/** Most keys of an object that are named. */
+/** Maximum number of keys of an object that are named. */
 const MAX_KEYS = 20;
 /** Longest key that is shown. */
 const MAX_KEY_CHARS = 40;
-/** Longest description. */
+/** Maximum length of a description. */
 const MAX_CHARS = 800;
 
 /**

@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { describeShape } from './json-shape.js';
 import { boundedMatcher } from './pattern.js';
 
-/** Longest expression in UTF-16 units. */
+/** Maximum length of an expression in UTF-16 units. */
 const MAX_SELECT_CHARS = 1_000;
 /** Deepest nesting of brackets. The grammar of JSONPath backtracks: each level of nested function calls doubles its time. */
 const MAX_BRACKETS = 12;

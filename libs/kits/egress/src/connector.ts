@@ -71,7 +71,7 @@ export interface ConnectorDeps {
   connectTimeoutMs: number;
 }
 
-/** Most addresses of one name that are tried, one after the other. */
+/** Maximum number of addresses of one name that are tried, one after the other. */
 const MAX_ADDRESSES = 3;
 
 /**

@@ -54,7 +54,7 @@ export interface EgressLimits extends EgressTimeouts {
   keepAliveMs: number;
   /** Resolved addresses are cached for 300 s; each dial checks them again. */
   dnsCacheMs: number;
-  /** Most redirects followed: 3. */
+  /** Maximum number of redirects followed: 3. */
   maxRedirects: number;
 }
 

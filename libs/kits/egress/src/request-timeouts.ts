@@ -5,7 +5,7 @@ import { onAbort, type CancelTimer, type Clock } from '@toolfleet/base';
 export interface EgressTimeouts {
   /** From the start until the response headers are complete, including connecting. */
   headersMs: number | null;
-  /** Longest pause between two chunks of the body. */
+  /** Maximum pause between two chunks of the body. */
   bodyIdleMs: number | null;
   /** The whole request, including redirects and reading the body. */
   totalMs: number | null;

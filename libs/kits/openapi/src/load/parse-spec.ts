@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from '@toolfleet/base';
 import { Findings, specError } from '../findings.js';
 import { fromSwagger } from './read-swagger.js';
 
-/** Largest document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
+/** Maximum size of a document read by default: the public descriptions of GitHub (13 MB) and Microsoft Graph (20 MB) fit. */
 export const DEFAULT_MAX_SPEC_BYTES = 32 * 1024 * 1024;
 
 /** Limits of a document. */

@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { countClauses, findPhrases } from '../tools/phrases.mjs';
+import { countHabits, findPhrases, HABITS, type Habit } from '../tools/phrases.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const TEXT = /\.(ts|tsx|mjs|js|md|ya?ml|sh|py|lua|conf|toml|rego|css|html)$/;
@@ -28,25 +28,28 @@ describe('language', () => {
     expect(found).toEqual([]);
   });
 
-  it.each([
+  describe.each([
     ['comments', /\.(ts|tsx|mjs|js)$/],
     ['documents', /\.md$/],
-  ])('has at most 20 clauses of "what", "which", "whose" and "those of" in 10,000 words of %s', (_, kind) => {
-    const sum = { words: 0, clauses: 0 };
-    for (const path of files.filter((each) => kind.test(each))) {
-      const { words, clauses } = countClauses(path, readFileSync(join(ROOT, path), 'utf8'));
-      sum.words += words;
-      sum.clauses += clauses;
-    }
-    expect((10_000 * sum.clauses) / sum.words).toBeLessThanOrEqual(20);
+  ])('10,000 words of %s', (_, kind) => {
+    const counts = files
+      .filter((path) => kind.test(path))
+      .map((path) => countHabits(path, readFileSync(join(ROOT, path), 'utf8')));
+    const sum = (key: Habit | 'words') => counts.reduce((total, count) => total + count[key], 0);
+
+    it.each(Object.keys(HABITS) as Habit[])('have few %s', (habit) => {
+      expect((10_000 * sum(habit)) / sum('words')).toBeLessThanOrEqual(HABITS[habit].limit);
+    });
   });
 
   it.each([
     ['x.ts', '/** What the caller sent, which is kept. */\nconst a = "those of";\n', { words: 7, clauses: 2 }],
     ['x.ts', '/**\n * A call whose\n * key is that\n * of a user.\n */\n', { words: 9, clauses: 2 }],
     ['x.md', 'Ask which of them.\n\n```sh\n# whose\n```\n', { words: 4, clauses: 0 }],
-  ])('counts clauses in %s: %s', (path, text, counts) => {
-    expect(countClauses(path, text)).toEqual(counts);
+    ['x.ts', '/** Longest wait of its own. */\n', { words: 5, superlatives: 1, 'their own': 1 }],
+    ['x.md', 'Most of them have the longest names.\n', { superlatives: 1, 'their own': 0 }],
+  ])('counts habits in %s: %s', (path, text, counts) => {
+    expect(countHabits(path, text)).toMatchObject(counts);
   });
 
   it.each([

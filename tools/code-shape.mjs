@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { parseSync } from 'vite';
 import { countLines, isProduction, packageOf, partOf } from './code-parts.mjs';
-import { findPhrases } from './phrases.mjs';
+import { countHabits, findPhrases, HABITS } from './phrases.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SHORT_FILE_LINES = 50;
@@ -217,9 +217,22 @@ function summarize(all) {
     'closures per 1,000 lines': (total('closures') / all1000).toFixed(1),
     'exports per 1,000 lines': (total('exports') / all1000).toFixed(1),
     'comment share': percent(total('comments') / (all1000 * 1_000)),
+    ...habitsOf([...all.keys()]),
     ...Object.fromEntries(Object.entries(lists).map(([title, places]) => [title, places.length])),
     'import cycles': cycles(shapes),
   };
+}
+
+/** Habits of a translation in 10,000 words of comments. */
+function habitsOf(paths) {
+  const counts = paths.map((path) => countHabits(path, files.get(path)));
+  const sum = (key) => counts.reduce((total, count) => total + count[key], 0);
+  return Object.fromEntries(
+    Object.keys(HABITS).map((habit) => [
+      `${habit} per 10,000 words of comments`,
+      ((10_000 * sum(habit)) / sum('words')).toFixed(1),
+    ]),
+  );
 }
 
 /** Strongly connected groups of more than one file, over imports that exist at run time (Tarjan's algorithm). */

@@ -7,4 +7,6 @@ export interface FoundPhrase {
 
 export const PHRASES: readonly (readonly [pattern: RegExp, advice: string])[];
 export function findPhrases(path: string, text: string): FoundPhrase[];
-export function countClauses(path: string, text: string): { words: number; clauses: number };
+export type Habit = 'clauses' | 'superlatives' | 'their own';
+export const HABITS: Readonly<Record<Habit, { patterns: readonly RegExp[]; limit: number }>>;
+export function countHabits(path: string, text: string): Record<Habit | 'words', number>;

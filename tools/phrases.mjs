@@ -33,19 +33,29 @@ export const PHRASES = [
   [/\bwho (?:leaves|asks|waits|comes)\b/i, 'name the actor: "a caller that"'],
 ];
 
-/** Relative clauses without a plain noun: "what the caller sent", "a call whose key is known", ", which is", "those of the batch". */
-export const CLAUSES = [
-  /\bwhat (?:is|are|was|were|has|have|it|they|the|an?|its|their|this|these|that|no|each|every)\b/gi,
-  /, which\b/gi,
-  /\bwhose\b/gi,
-  /\b(?:that|those) of\b/gi,
-];
+/** Turns that are English in small numbers only: patterns, and how often they may occur in 10,000 words. */
+export const HABITS = {
+  // "what the caller sent", "a call whose key is known", ", which is", "those of the batch": write a plain noun.
+  clauses: {
+    patterns: [
+      /\bwhat (?:is|are|was|were|has|have|it|they|the|an?|its|their|this|these|that|no|each|every)\b/gi,
+      /, which\b/gi,
+      /\bwhose\b/gi,
+      /\b(?:that|those) of\b/gi,
+    ],
+    limit: 20,
+  },
+  // "Longest wait", "Most jobs": write "Maximum wait", "Maximum number of jobs".
+  superlatives: { patterns: [/\b(?:Longest|Shortest|Largest|Smallest|Most|Fewest) [a-z]+/g], limit: 9 },
+  // "has processes of its own": write "has its own processes".
+  'their own': { patterns: [/\b(?:of|in|for|with|has|have) (?:its|their|his|her) own\b/gi], limit: 7 },
+};
 
 /**
- * Counts the clauses in the comments of code, or in a document.
- * @returns `{ words, clauses }`; language.spec.ts bounds their ratio
+ * Counts the words and each of the habits in the comments of code, or in a document.
+ * @returns `{ words, clauses, superlatives, … }`; language.spec.ts bounds their ratios
  */
-export function countClauses(path, text) {
+export function countHabits(path, text) {
   const prose = (
     path.endsWith('.md')
       ? withoutCode(text)
@@ -55,7 +65,12 @@ export function countClauses(path, text) {
   ).replaceAll(/\s+\*?\s*/g, ' ');
   return {
     words: prose.split(' ').filter((word) => /\w/.test(word)).length,
-    clauses: CLAUSES.reduce((sum, pattern) => sum + (prose.match(pattern)?.length ?? 0), 0),
+    ...Object.fromEntries(
+      Object.entries(HABITS).map(([name, { patterns }]) => [
+        name,
+        patterns.reduce((sum, pattern) => sum + (prose.match(pattern)?.length ?? 0), 0),
+      ]),
+    ),
   };
 }
 

@@ -1,4 +1,4 @@
-/** What tools that call tools ask of the gateway over NATS, with the delegation token of the call being served. */
+/** Requests of tools that call tools to the gateway over NATS, with the delegation token of the call being served. */
 import { Spending, ToolCaller, type CallerGrant, type SliceAmount, type SliceRefusal } from '@toolfleet/builtin-tools';
 import type { CallBody, CallMessage, JsonObject } from '@toolfleet/contracts';
 import type { SpendMessage, SpendReply } from '@toolfleet/contracts/budget';

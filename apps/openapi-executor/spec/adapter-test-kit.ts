@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json, JsonObject } from '@toolfleet/contracts';
 import type { VendorAdapter } from '../src/vendor-adapters/vendor-adapter.js';
 
-/** One expectation about an adapter: what a hook makes of its input. */
+/** One expectation about an adapter: the output of a hook for an input. */
 export type AdapterCase =
   | {
       hook: 'transformBody';

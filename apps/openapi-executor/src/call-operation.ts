@@ -22,7 +22,7 @@ import type { VendorAdapter } from './vendor-adapters/vendor-adapter.js';
 /** A message with an operation as its binding. */
 export type OperationMessage = ExecMessage & { binding: OpenApiBinding };
 
-/** What attempts are made with. */
+/** Dependencies of attempts. */
 export interface OperationDeps {
   egress: EgressClient;
   credentials: Credentials;
@@ -127,7 +127,7 @@ async function sendOnce(
     user: auth && credential && { ...credential, header: auth.user.header },
   });
   await limits.begin();
-  // The process may have been suspended since the call arrived: do not begin what cannot finish in time.
+  // The process may have been suspended since the call arrived: do not begin a request that cannot finish in time.
   const remainingMs = endsAt - deps.clock.monotonic();
   if (remainingMs <= 0) throw new ToolError('ATTEMPT_TIMED_OUT', { facts: { delivered: false } });
   const maxBytes = options.maxResponseBytes;

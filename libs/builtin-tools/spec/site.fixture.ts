@@ -39,7 +39,7 @@ let server: Server;
 /** Address of the site, and a way out that may reach it. */
 export let origin: string;
 export let egress: EgressClient;
-/** What was asked for since the test began, and how paths answer. */
+/** Requests since the test began, and the answers of paths. */
 export const seen: string[] = [];
 export const routes = new Map<string, Handler>();
 /** Answers with this text. */

@@ -33,7 +33,7 @@ export function caller(store: WorkspaceStore, limits = DEFAULT_WORKSPACE_LIMITS,
     return (await runTool(tool, args, { services: { workspaces, bounded }, context })).output as JsonObject;
   };
 }
-/** What a call that must fail says. */
+/** Error of a call that must fail. */
 export const catchToolError = async (pending: Promise<unknown>) => {
   const error = await pending.catch((reason: unknown) => reason);
   if (!isToolError(error) || error.code !== 'TOOL_ERROR')

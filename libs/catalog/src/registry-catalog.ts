@@ -96,7 +96,7 @@ export class RegistryResolver extends ToolCatalog {
   }
 }
 
-/** Follows the changes that the registry announces: drops what changed from the caches and notifies subscribers. */
+/** Follows the changes that the registry announces: drops changed tools from the caches and notifies subscribers. */
 export class CatalogChanges {
   private readonly listeners = new Set<() => void>();
 

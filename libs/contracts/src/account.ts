@@ -13,7 +13,7 @@ export interface QuotaEntry {
   /** The quota, or the setting with it. */
   most: number | string;
   unit?: 'bytes' | 'MiB';
-  /** How to make room; completes "…; ". `beyond` says what happens where nothing is refused. */
+  /** How to make room; completes "…; ". `beyond` describes the effect where nothing is refused. */
   free?: string;
   beyond?: string;
   /** The file that enforces it. */

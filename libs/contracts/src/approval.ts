@@ -24,7 +24,7 @@ export interface ApprovalRule {
   not_requester?: boolean;
   /** Time for the decision; never longer than the gateway allows. */
   expires_in_s?: number;
-  /** What people may allow with their yes besides this call; absent: nothing. */
+  /** Other calls that people may allow with their yes; absent: none. */
   grant?: GrantOffer;
 }
 
@@ -115,7 +115,7 @@ export const APPROVAL_STATES = [
 ] as const;
 export type ApprovalState = (typeof APPROVAL_STATES)[number];
 
-/** What happens to a stored approval. */
+/** Changes of a stored approval. */
 export type ApprovalEvent = 'approve' | 'reject' | 'expire' | 'cancel' | 'begin' | 'end' | 'release' | 'invalidate';
 
 /** From which states an event leads where. An event that finds another state changes nothing. */

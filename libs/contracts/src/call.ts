@@ -148,7 +148,7 @@ export interface EffectGate {
   dry: boolean;
   /**
    * @param isEffect whether the call has effects or needs an approval
-   * @returns what people approved for it. @throws ToolError OUTSIDE_PLAN
+   * @returns the approval of people for it. @throws ToolError OUTSIDE_PLAN
    */
   meet(effect: PlannedEffect, isEffect: boolean): Promise<Approval | undefined>;
 }
@@ -219,7 +219,7 @@ export interface ExecutionFailure {
   retryable: boolean;
   /** Shown, never read. */
   details?: JsonObject;
-  /** What decides the charge, repeats and breakers besides the code. */
+  /** Facts besides the code that decide charge, repeats and breakers. */
   facts?: FailureFacts;
   /** Earliest retry, requested by the upstream (`Retry-After`) or a breaker. */
   retryAfterMs?: Milliseconds;

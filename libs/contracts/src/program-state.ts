@@ -47,7 +47,7 @@ export interface RefusedCall {
 export interface PlannedEffect extends ShownEffect {
   revision: string;
   fingerprint: string;
-  /** What people have to approve first; empty: nothing. */
+  /** Questions that people have to approve first; empty: none. */
   questions: readonly string[];
   rule?: ApprovalRule | undefined;
 }
@@ -58,7 +58,7 @@ export interface ProgramPlan {
   effects: readonly PlannedEffect[];
   /** Places of the effects that were reached, by the number of their call. */
   reached: readonly (readonly [n: number, at: number])[];
-  /** What people approved, by place. */
+  /** Approved effects, by place. */
   given: readonly (readonly [at: number, Approval])[];
 }
 
@@ -69,10 +69,10 @@ export interface ProgramState {
   /** The approval that it waits for, or that was decided last. */
   approval: string;
   kept: readonly KeptAnswer[];
-  /** What people approved, by number of the call. */
+  /** Approvals, by number of the call. */
   given: readonly (readonly [n: number, Approval])[];
   waits: readonly WaitingCall[];
-  /** What people declined, since it began to wait. */
+  /** Refusals since the program began to wait. */
   refused: readonly RefusedCall[];
   plan?: ProgramPlan | undefined;
 }

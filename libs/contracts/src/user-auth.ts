@@ -34,7 +34,7 @@ export interface UserAuth {
   identity?: { issuer?: string; token_url?: string; client_id?: string; client_secret?: string };
   /** Mode `connect`: for how long the server takes a refresh token again that it has replaced. */
   refresh_grace_seconds?: number;
-  /** Origins that get the credential, as the registry finds them in the source. Part of what users consent to; no setting. */
+  /** Origins that get the credential, as the registry finds them in the source. Users consent to them; not a setting. */
   sent_to?: string[];
 }
 

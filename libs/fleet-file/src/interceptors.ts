@@ -31,7 +31,7 @@ const KINDS: Record<
 };
 const OWN = new Set(Object.values(KINDS).flatMap(({ own }) => own));
 
-/** What the schema of interceptors cannot say: which fields go together. A mandatory one watches every call and is never left out. */
+/** Rules between fields of interceptors, beyond the schema. A mandatory one watches every call and is never left out. */
 export function findInterceptorFaults(interceptors: { [name: string]: InterceptorSettings }): Fault[] {
   return Object.entries(interceptors).flatMap(([name, one]) => {
     const path = memberPath('interceptors', name);

@@ -69,7 +69,7 @@ interface Payload {
   metadata: JsonObject;
 }
 
-/** What remains of an outcome with its payload elsewhere, or not at all. */
+/** An outcome without its payload, which is elsewhere or dropped. */
 export function omitPayload<T extends Payload>({ content: _content, ...rest }: T, omitted: OmittedResult): T {
   return { ...rest, output: null, text: '', metadata: { result_omitted: { ...omitted } } } as unknown as T;
 }

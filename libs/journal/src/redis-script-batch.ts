@@ -17,7 +17,7 @@ interface QueuedScript {
 
 /**
  * A script on the key of one call, run once for all calls of one turn of the event loop. Nothing is delayed: commands of a turn leave in one
- * write at its end. In a cluster, where the keys are in different slots, each call is a run of its own.
+ * write at its end. In a cluster, where the keys are in different slots, each call is its own run.
  */
 export class ScriptBatch {
   readonly #command: Command;

@@ -142,7 +142,7 @@ async function search(args: JsonObject, tools: CallersTools, style: SchemaStyle)
   const shown = found.tools.map((tool) => (detail === 'full' ? fullTool(tool, style) : briefTool(tool, detail)));
   const answer: JsonObject = { tools: shown };
   if (found.next !== undefined) answer.next_cursor = found.next;
-  // The first page lists what can be browsed.
+  // The first page lists the categories.
   if ((query ?? category ?? source ?? cursor) === undefined) answer.categories = countCategories(await tools.list());
   const text = shown.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(answer);
   return { content: [{ type: 'text', text }], structuredContent: answer, isError: false };

@@ -35,7 +35,7 @@ const NOT_FOUND = -32_002;
 /** JSON-RPC codes about headers, capabilities and revision of the exchange with the server, not with the client. */
 const OF_EXCHANGE: ReadonlySet<number> = new Set([-32_020, -32_021, -32_022]);
 
-/** What one caller may use, as lists show it. */
+/** Features that one caller may use, as lists show them. */
 interface Features {
   prompts: readonly JsonObject[];
   resources: readonly JsonObject[];

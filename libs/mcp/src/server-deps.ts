@@ -33,7 +33,7 @@ export interface McpServerPorts {
   ): Promise<readonly RegisteredTool[]>;
   /** Calls that outlive their request; without it the tasks extension is not offered. */
   tasks?: TaskStore;
-  /** Ends what executors hold of a call without an answer. */
+  /** Ends work that executors hold for a call without an answer. */
   endCall?(callId: string): void;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;
@@ -60,7 +60,7 @@ export interface McpServerOptions {
   maxCallMs: number;
   /** How long clients may cache the tool list in ms. */
   listTtlMs: number;
-  /** What clients see if they choose no mode; `auto`: search above `searchAbove` tools. */
+  /** Mode of clients that choose none; `auto`: search above `searchAbove` tools. */
   surface?: McpMode | 'auto';
   searchAbove?: number;
   /** Maximum size of a result that is returned whole; absent: every result is. */

@@ -1,7 +1,7 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import * as oauth from 'oauth4webapi';
 
-/** What is known of an authorization server: from its metadata, or from a configuration that names its endpoints. */
+/** Endpoints and features of an authorization server: from its metadata, or from a configuration that names its endpoints. */
 export type ServerMetadata = oauth.AuthorizationServer;
 
 /**

@@ -17,7 +17,7 @@ export interface Tokens {
 /** Life of an access token without `expires_in` (left open by RFC 6749 section 5.1). */
 export const DEFAULT_LIFE_S = 300;
 
-/** `n_a`: what was issued is not an access token (RFC 8693 section 2.2.1). Other names, such as Apigee's, are bearer tokens. */
+/** `n_a`: the issued token is not an access token (RFC 8693 section 2.2.1). Other names, such as Apigee's, are bearer tokens. */
 const TOKEN_TYPES = new Set(['bearer', 'dpop', 'n_a']);
 
 /** @param answer in the form of RFC 6749 section 5.1 */

@@ -18,7 +18,7 @@ const OF_CLIENT = new Set([
   'invalid_target',
 ]);
 const TEMPORARY = new Set(['server_error', 'temporarily_unavailable', 'slow_down', 'too_many_requests']);
-/** Errors of configuration and egress that say themselves what to correct: nothing was sent. */
+/** Errors of configuration and egress name the correction themselves: nothing was sent. */
 const UNSENT = new Set(['AUTH_NOT_CONFIGURED', 'EGRESS_REFUSED']);
 
 /**

@@ -45,7 +45,7 @@ export function readAsked(
   return { ask, approval: { ...joinRules(rules), grant } };
 }
 
-/** What all rules offer: all of their texts, the shortest time, the arguments that may differ by each of them. */
+/** The common offer of all rules: all of their texts, the shortest time, the arguments that may differ by each of them. */
 function joinOffers(offers: readonly (GrantOffer | undefined)[]): GrantOffer | undefined {
   const all = offers.filter((offer) => offer !== undefined);
   const [first] = all;
@@ -105,7 +105,7 @@ function grantFault(grant: unknown): string | false {
   return faults.find((reason) => reason !== false) ?? false;
 }
 
-/** Without a text of its own, a grant is for the question: a call with another question is not covered. */
+/** Without its own text, a grant is for the question: a call with another question is not covered. */
 const readOffer = (
   { max_hours: hours, fields, for: covered, max_uses: uses }: QuestionFields,
   question: string,

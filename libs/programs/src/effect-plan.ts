@@ -16,7 +16,7 @@ export interface EffectMeeting {
   readonly dry: boolean;
   /**
    * @param isEffect whether the call has effects or needs an approval
-   * @returns what people approved for it. @throws ToolError OUTSIDE_PLAN
+   * @returns the approval of people for it. @throws ToolError OUTSIDE_PLAN
    */
   meet(n: number, effect: PlannedEffect, isEffect: boolean): Promise<Approval | undefined>;
   /** A question has its answer. */

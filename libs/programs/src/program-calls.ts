@@ -125,7 +125,7 @@ export class ProgramCalls {
   private answerBytes = 0;
   private questionBytes = 0;
   private openBytes = 0;
-  /** Cost of the calls that have ended, and the highest cost of those that run. */
+  /** Cost of the calls that have ended, and the highest cost of running ones. */
   private microUsd: MicroUsd = 0;
   private heldMicroUsd: MicroUsd = 0;
   /** Highest cost of a call so far, by tool. */

@@ -65,7 +65,7 @@ export class ProgramWaits {
     return mode.kind === 'resume' || approval?.parks === true;
   }
 
-  /** What people approved for a call. */
+  /** Approvals of a call. */
   given(n: number): Approval | undefined {
     return this.#given.get(n);
   }
@@ -185,7 +185,7 @@ const approvalOf = ({ questions, revision, fingerprint }: WaitingCall, id: strin
 });
 
 /**
- * The answers that are kept: first those that a second run might not get again, then as many results as fit.
+ * The kept answers: first the ones that a second run might not get again, then as many results as fit.
  * @param isKeyed the journal has the results of all calls
  * @throws ToolError PROGRAM_LIMIT when the former are too large
  */

@@ -38,7 +38,7 @@ export function toolTypes(tools: readonly RegisteredTool[]): string {
   return `${[HEAD, ...declarations, `export interface Tools ${block(members)}`].join('\n\n')}\n`;
 }
 
-/** TypeScript types of the schemas of one tool. What TypeScript cannot express becomes `unknown`. */
+/** TypeScript types of the schemas of one tool. Inexpressible schemas become `unknown`. */
 class TypescriptTypes {
   /** Types that others refer to. */
   readonly declarations: string[] = [];

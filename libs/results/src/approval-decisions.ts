@@ -84,7 +84,7 @@ export class ApprovalDecisions {
 
   /**
    * Approves or rejects a call. The same decision sent again is answered like the first.
-   * @param grant what else is allowed with a yes
+   * @param grant other calls that the yes allows
    * @throws ToolError NOT_FOUND; REQUEST_INVALID for a grant that the policy does not offer; PERMISSION_DENIED with the reason; APPROVAL_DECIDED when it was decided otherwise, or is over;
    *   SERVICE_UNAVAILABLE
    */

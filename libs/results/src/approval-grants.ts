@@ -11,7 +11,7 @@ export interface SeenGrant {
   grant: StoredGrant;
   /** Why it lets no call through any more. */
   end: ReturnType<typeof grantEnd>;
-  /** The arguments that its calls have; for those that may give such grants. */
+  /** The arguments of its calls; for callers that may give such grants. */
   arguments?: JsonObject;
 }
 

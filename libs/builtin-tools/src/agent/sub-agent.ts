@@ -47,7 +47,7 @@ interface ToolAnswer {
   approval?: AskedApproval | undefined;
 }
 
-/** What all sub-agents of a call share. */
+/** Shared by all sub-agents of a call. */
 export interface AgentEnvironment {
   model: ChatModel;
   tools: ToolCaller;
@@ -169,7 +169,7 @@ class TaskTools {
     return suggestion(name, this.callable.keys());
   }
 
-  /** Shows the model what else it could use; the answer of SEARCH_TOOLS. */
+  /** Shows the model other tools; the answer of SEARCH_TOOLS. */
   async find(query: Json | undefined): Promise<string> {
     if (typeof query !== 'string' || query === '') return 'query must be a string';
     const found = await this.add(query, FOUND_TOKENS);

@@ -10,7 +10,7 @@ export interface Entry {
   modifiedAt: EpochMs;
 }
 
-/** What happens if the file exists: it is replaced, extended, or the write fails. */
+/** If the file exists, it is replaced or extended, or the write fails. */
 export type WriteMode = 'overwrite' | 'append' | 'create';
 
 /**

@@ -43,7 +43,7 @@ export type Plugin =
   | ((api: PluginApi) => BuiltinTool | BuiltinTool[] | Promise<BuiltinTool | BuiltinTool[]>);
 
 /**
- * The tools of a plugin file. Each version of a file is a module of its own.
+ * The tools of a plugin file. Each version of a file is its own module.
  * @param module URL of this version
  * @throws Error if it cannot be loaded or does not define tools
  */

@@ -51,13 +51,13 @@ export class PluginFolder {
     private readonly processes: Pick<PluginProcesses, 'tools'>,
   ) {}
 
-  /** What cannot be loaded at present, also what earlier scans reported. */
+  /** Files that cannot be loaded, including those reported by earlier scans. */
   faults(): PluginChanges['faults'] {
     if (this.folderDistrust !== null) return [{ file: this.folder, message: this.folderDistrust }];
     return [...this.files].flatMap(([file, { fault }]) => (fault === undefined ? [] : [{ file, message: fault }]));
   }
 
-  /** Scans the folder and loads what changed. A missing folder counts as empty; an untrusted one changes nothing. */
+  /** Scans the folder and loads changed files. A missing folder counts as empty; an untrusted one changes nothing. */
   async look(): Promise<PluginChanges> {
     const changes: PluginChanges = { added: [], removed: [], faults: [] };
     const distrust = await this.distrustOfFolder();

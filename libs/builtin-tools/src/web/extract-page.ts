@@ -2,7 +2,7 @@ import { Readability } from '@mozilla/readability';
 import { parseHTML } from 'linkedom';
 import TurndownService from 'turndown';
 
-/** What to extract from a page. */
+/** Parts to extract from a page. */
 export const EXTRACT_TYPES = ['text', 'links', 'structured'] as const;
 
 export type ExtractType = (typeof EXTRACT_TYPES)[number];

@@ -30,7 +30,7 @@ export interface FailureFacts {
   reason?: FailureReason;
   /** APPROVAL_REQUIRED: the questions for a person, and for which revision of the tool. */
   approval?: RequiredApproval;
-  /** INPUT_REQUIRED: what to ask a person for. Absent where the caller cannot be asked. */
+  /** INPUT_REQUIRED: the questions for a person. Absent where the caller cannot be asked. */
   input?: RequiredInput;
   /** AUTHORIZATION_REQUIRED: where the user connects an account before the call is made again. */
   connect?: { source: string; url: string };
@@ -64,7 +64,7 @@ export function isServerFault(status: number): boolean {
 }
 
 describeCodes(Object.fromEntries(Object.entries(CATALOGUE).map(([code, { hint }]) => [code, hint])));
-// A hint that does not describe what happened.
+// A hint that does not describe the failure.
 describeCodes({ CANCELLED: 'The call was cancelled by its caller' });
 
 /**

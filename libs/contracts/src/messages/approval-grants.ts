@@ -61,9 +61,9 @@ export const GRANT_LIST = record({
   /** Absent: all tenants. */
   tenant_id: maybe(ID),
   tool: maybe(ID),
-  /** Also those that were revoked, have expired or are used up. */
+  /** Also revoked, expired and used-up grants. */
   ended: maybe(flag()),
-  /** Only those that are older than this one. */
+  /** Only older ones than this. */
   before: maybe(ID),
   limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
 });

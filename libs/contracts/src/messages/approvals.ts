@@ -13,7 +13,7 @@ export const APPROVAL_PERSON = record({
   key_id: maybe(ID),
   /** `personOf` it. */
   person: maybe(record({ tenant_id: ID, user_id: USER, kind: ID })),
-  /** `Principal.via`, and the session where the person is signed in. Kept of those that decide. */
+  /** `Principal.via`, and the session where the person is signed in. Kept of deciders. */
   via: maybe(ID),
   session_id: maybe(ID),
 });
@@ -138,7 +138,7 @@ export const APPROVAL_LIST = record({
   tenant_id: maybe(ID),
   states: maybe(list(choice(APPROVAL_STATES))),
   tool: maybe(ID),
-  /** Only those that asked before this one. */
+  /** Only approvals asked before this one. */
   before: maybe(ID),
   limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
 });
@@ -156,7 +156,7 @@ export const APPROVAL_DECIDE = record({
   decision: choice(['approve', 'reject', 'cancel']),
   by: APPROVAL_PERSON,
   note: maybe(text(undefined, { maxLength: 1_000 })),
-  /** With a yes: what else is allowed, if all that agree allow it. */
+  /** With a yes: a grant, if all that agree allow it. */
   grant: maybe(VOTED_GRANT),
 });
 export type ApprovalDecide = Value<typeof APPROVAL_DECIDE>;

@@ -6,13 +6,13 @@ import { EVENT_KINDS, EVENTS, type EventData, type EventKind } from './event-kin
 
 export { EVENTS, type EventData, type EventKind } from './event-kinds.js';
 
-/** What happened, as services report it to `records` (`records.event.<service>`). It has no id: `records` makes it. */
+/** An event as services report it to `records` (`records.event.<service>`). It has no id: `records` makes it. */
 export interface FleetEvent<K extends EventKind = EventKind> {
   kind: K;
-  /** Who hears of it; `OPERATOR_TENANT` for what tenants share. */
+  /** The receiving tenant; `OPERATOR_TENANT` for shared resources. */
   tenant_id: string;
   at: EpochMs;
-  /** What endpoints can filter by. */
+  /** Members that endpoints can filter by. */
   tool?: string | undefined;
   toolset?: string | undefined;
   /** The owner of its data, for purges. */

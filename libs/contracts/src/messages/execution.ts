@@ -171,7 +171,7 @@ export interface ExecJob extends ExecMessage {
   program?: ProgramSeed;
 }
 
-/** What makes a second run of a program take the path of the first. */
+/** Inputs that make a second run of a program take the path of the first. */
 interface ProgramSeed {
   seed: string;
   started_at: EpochMs;

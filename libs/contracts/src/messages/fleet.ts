@@ -35,7 +35,7 @@ export interface FleetStatus {
   faults: ServiceFault[];
 }
 
-/** Maximum number of breakers in one message; those that stay open longest come first. */
+/** Maximum number of breakers in one message; the longest open ones come first. */
 export const MAX_REPORTED_BREAKERS = 100;
 /** Maximum number of faults in one message. */
 export const MAX_REPORTED_FAULTS = 50;

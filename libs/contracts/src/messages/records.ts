@@ -116,7 +116,7 @@ export interface RecordsListReply {
   groups?: CallGroups;
 }
 
-/** Sums of calls: those with the most calls first. */
+/** Sums of calls, by number of calls in descending order. */
 export interface CallGroups {
   rows: CallSum[];
   /** The sum of all rows. */

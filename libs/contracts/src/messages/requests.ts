@@ -12,7 +12,7 @@ import { SUBJECTS } from '../subjects.js';
 import type * as toolsets from '../toolset.js';
 
 /**
- * What services ask each other: the message of each subject, and its answer. The compiler holds both sides to it: `NatsClient.request`
+ * Requests between services: the message of each subject, and its answer. The compiler holds both sides to it: `NatsClient.request`
  * and the methods with `@Endpoint`. Calls of tools (`tool.*`, `exec.*`) and subjects that begin with a prefix have no row.
  */
 interface Requests {

@@ -131,7 +131,7 @@ export const INSTANT = {
   title: 'an instant such as 2026-01-31T12:00:00Z, or a day',
 };
 const CALL_ID = { minLength: 1, maxLength: 200 };
-/** What calls can be summed by. */
+/** Members that calls can be summed by. */
 export const CALL_GROUPS = ['tenant', 'day', 'tool', 'source', 'user', 'key', 'agent', 'status', 'code'] as const;
 const CALL_GROUP = `(${CALL_GROUPS.join('|')})`;
 const CALL_QUERY = record({

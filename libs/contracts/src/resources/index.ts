@@ -92,7 +92,7 @@ export type OwnedKey = { [K in RouteKey]: RouteTable[K] extends { owner: RouteOw
 type OwnedId = RouteTable[OwnedKey]['id'];
 type KeyOf<Id extends OwnedId> = { [K in OwnedKey]: RouteTable[K]['id'] extends Id ? K : never }[OwnedKey];
 
-/** What the gateway asks the owner of a route: the caller, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
+/** Request of the gateway to the owner of a route: the caller, and the request as the row reads it. JSON on `api.<owner>.<id>`. */
 export interface RouteQuestion<K extends OwnedKey> extends RouteInput<K> {
   /** Undefined for the holder of the registration token, who acts for the fleet. */
   principal: RouteTable[K] extends { access: 'registrar' } ? Principal | undefined : Principal;

@@ -98,7 +98,7 @@ const BILL_ROW = record(
 
 const SCOPE_ID = { maxLength: 255 };
 const DAY = { pattern: String.raw`^\d{4}-\d{2}-\d{2}$`, title: 'a day such as 2026-01-31' };
-/** What usage can be summed by, and the member of a sum that names it, in the order of columns. */
+/** Members that usage can be summed by, and their names in a sum, in the order of columns. */
 export const USAGE_MEMBERS = {
   tenant: 'tenant_id',
   day: 'day',

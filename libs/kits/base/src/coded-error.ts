@@ -30,7 +30,7 @@ export interface KitFacts {
   reason?: 'unparsable';
 }
 
-/** What an error carries in addition to its code. */
+/** Facts of an error in addition to its code. */
 export interface CodedErrorOptions<Facts = KitFacts> {
   /** For people; default: the message that `describeCodes` set for the code. */
   message?: string | undefined;

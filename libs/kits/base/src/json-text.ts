@@ -42,7 +42,7 @@ function codesOf(signs: string): number[] {
   return Array.from(signs, (sign) => sign.charCodeAt(0));
 }
 
-/** What parsing a JSON text costs. */
+/** Cost of parsing a JSON text. */
 interface JsonShape {
   /** Names and values; counted up to just above the limit. */
   nodes: number;

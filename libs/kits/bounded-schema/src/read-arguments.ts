@@ -65,7 +65,7 @@ export class ArgumentReader {
   readonly #parameters = new Map<string, Parameter>();
   readonly #required: string[] = [];
   readonly #defaults: [string, Json][] = [];
-  /** What happens to arguments that are not declared. */
+  /** Treatment of undeclared arguments. */
   readonly #unknown: 'keep' | 'drop' | 'refuse';
 
   /** @throws CodedError SPEC_INVALID when the schema does not compile */

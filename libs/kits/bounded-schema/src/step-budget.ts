@@ -21,7 +21,7 @@ let counting = false;
  * An array of 20,000 objects with two members fits.
  */
 const LOOP_STEPS = 200_000;
-/** Steps of a validation in a process of its own: two seconds, and five on a slow core. */
+/** Steps of a validation in its own process: two seconds, and five on a slow core. */
 export const CHILD_STEPS = 100 * LOOP_STEPS;
 /** Error objects of a validation that reports all errors. A failed union has several for each of its forms. */
 const MAX_ERRORS = 1_000;

@@ -1,4 +1,4 @@
-/** `@toolfleet/egress/rules`: what configuration needs, without loading the client. */
+/** `@toolfleet/egress/rules`: rules for configuration, without the client. */
 import { AddressGuard } from './address-guard.js';
 import { Allowlist, endpointOrigin } from './url-guard.js';
 

@@ -45,7 +45,7 @@ export function fromSwagger(swagger: JsonObject, findings: Findings): JsonObject
   return converted;
 }
 
-/** `x-nullable` is how Swagger 2.0 says what OpenAPI 3.0 calls `nullable`. */
+/** `x-nullable` of Swagger 2.0 is `nullable` of OpenAPI 3.0. */
 const withNullable = (_key: string, value: Json): Json =>
   isJsonObject(value) && value['x-nullable'] === true ? { ...value, nullable: true } : value;
 
@@ -107,7 +107,7 @@ function parametersAt(root: JsonObject, owner: JsonObject, pointer: string, find
   });
 }
 
-/** A copy of what a reference to a shared part of the document names; anything else unchanged. */
+/** A copy of the target of a reference to a shared part of the document; anything else unchanged. */
 function sharedAt(root: JsonObject, section: string, node: JsonObject): JsonObject {
   const prefix = `#/${section}/`;
   const ref = stringAt(node, '$ref');

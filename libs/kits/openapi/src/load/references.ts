@@ -102,7 +102,7 @@ export interface ExternalRef {
   target: string;
 }
 
-/** What one node holds itself, without following its local references. */
+/** Members of one node, without following its local references. */
 interface Direct {
   external?: ExternalRef;
   targets: Set<string>;

@@ -1,7 +1,7 @@
 import { RegoError } from '../rego-error.js';
 import { isArray, isObject, type PlainObject, RegoObject, RegoSet, typeName, type RegoValue } from '../value.js';
 
-/** What builtins may use of the evaluation besides their operands. */
+/** Parts of the evaluation that builtins may use besides their operands. */
 export interface BuiltinContext {
   /** Wall clock of the evaluation, epoch ms; one instant for all of it. */
   nowMs: number;

@@ -1,24 +1,20 @@
 export {
-  formatDeclaration,
-  parseDeclaration,
-  type DeclaredBudget,
-  type DeclaredSource,
-  type FleetFiles,
-} from './declaration.js';
-export {
   findToolsetFaults,
   isFunctionEntry,
+  readFields,
   readMcpEntry,
   readOpenApiEntry,
   type McpEntry,
   type OpenApiEntry,
 } from './entries.js';
-export { faultLine, type Fault } from './faults.js';
+export { faultLine, findFaults, memberPath, type Fault } from './faults.js';
 export type { InterceptorSettings } from './interceptors.js';
 export {
   FleetFileError,
+  formatYaml,
   NO_FLEET_FILE,
   parseFleetFiles,
+  parseYaml,
   readText,
   type FileText,
   type FleetFile,
@@ -27,5 +23,5 @@ export {
   type SettingsByPattern,
 } from './read-fleet-file.js';
 export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';
-export { SECTION_DOCS } from './schema.js';
+export { SECTION_DOCS, SECTIONS } from './schema.js';
 export type { SignInSettings } from './sign-in.js';

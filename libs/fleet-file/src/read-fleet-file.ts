@@ -5,7 +5,7 @@ import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { suggestion } from '@toolfleet/contracts/text';
 import type { ToolSettings } from '@toolfleet/contracts/tool-settings';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
-import { CORE_SCHEMA, load, Type, YAMLException } from 'js-yaml';
+import { CORE_SCHEMA, dump, load, Type, YAMLException } from 'js-yaml';
 import {
   findToolsetFaults,
   readFields,
@@ -181,6 +181,11 @@ export function parseFleetFiles(texts: readonly FileText[]): FleetFile {
     const files = documents.filter(({ document }) => sections.some((name) => Object.hasOwn(document, name)));
     throw new FleetFileError(files.map(({ file }) => file).join(', '), error.faults);
   }
+}
+
+/** A document as YAML. */
+export function formatYaml(document: JsonObject): string {
+  return dump(document, { lineWidth: 120, noRefs: true, quotingType: '"' });
 }
 
 /** A document that declares nothing has at least a comment: a file without any character was truncated. */

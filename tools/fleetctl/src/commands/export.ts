@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolfleet/contracts';
-import { formatDeclaration, KEPT } from '@toolfleet/fleet-file';
+import { formatYaml, KEPT } from '@toolfleet/fleet-file';
 import { EXIT } from '../cli-error.js';
 import type { Command } from '../command.js';
 import { optionValue } from '../command-line.js';
@@ -81,7 +81,7 @@ export const exportFleet: Command = {
       ...Object.fromEntries(filled),
       ...(budgets.length > 0 && { budgets }),
     };
-    terminal.out(json ? `${jsonText(document, 2)}\n` : formatDeclaration(document));
+    terminal.out(json ? `${jsonText(document, 2)}\n` : formatYaml(document));
     for (const note of notes) terminal.error(`${note}\n`);
     return EXIT.ok;
   },

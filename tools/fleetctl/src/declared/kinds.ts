@@ -1,8 +1,8 @@
 import type { ApiKey, Budget, KeyRights, NewWebhook, SourceStatus, ToolsetSummary, Webhook } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
-import type { DeclaredBudget, FleetFiles } from '@toolfleet/fleet-file';
 import type { Environment } from '../connection.js';
 import type { Gateway } from '../gateway.js';
+import type { DeclaredBudget, FleetFiles } from './declaration.js';
 import type { Current, Kind, Wanted } from './resources.js';
 import { expandSecret, expandSource, isSameSecret, secretDigest } from './source-secrets.js';
 

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { FleetFileError, faultLine, parseDeclaration, readText, type FleetFiles } from '@toolfleet/fleet-file';
+import { FleetFileError, faultLine, readText } from '@toolfleet/fleet-file';
 import { CliError, EXIT } from '../cli-error.js';
+import { parseDeclaration, type FleetFiles } from './declaration.js';
 
 /** Policies of a folder are compiled together, as the gateway compiles them. */
 const DATA_FILE = 'data.json';

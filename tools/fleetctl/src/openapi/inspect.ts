@@ -1,12 +1,7 @@
 import { parseArgs } from 'node:util';
 import { isToolError, type ToolError } from '@toolfleet/contracts';
-import {
-  beginInspection,
-  DEFAULT_MAX_SPEC_BYTES,
-  inspectTool,
-  type InspectionParts,
-  type InspectOptions,
-} from '@toolfleet/openapi';
+import { DEFAULT_MAX_SPEC_BYTES } from '@toolfleet/openapi';
+import { beginInspection, inspectTool, type InspectionParts, type InspectOptions } from './inspect-document.js';
 import { type CommandIo, readMaxBytes, readSpec } from './read-spec.js';
 import { jsonText } from '../terminal.js';
 

@@ -1,8 +1,13 @@
-import { isCodedError, type JsonObject } from '@toolfleet/base';
-import { convertDocument, type Conversion } from './convert/convert-document.js';
-import type { OpenApiTool, ConvertOptions } from './convert/openapi-tool.js';
-import type { SpecWarning } from './findings.js';
-import { parseSpec, type SpecLimits } from './load/parse-spec.js';
+import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import {
+  convertDocument,
+  parseSpec,
+  type Conversion,
+  type ConvertOptions,
+  type OpenApiTool,
+  type SpecLimits,
+  type SpecWarning,
+} from '@toolfleet/openapi';
 
 /** One tool of an inspected document. */
 interface InspectedTool {
@@ -43,7 +48,7 @@ export function beginInspection(text: string, options: InspectOptions = {}): Ins
       warnings: () => conversion.findings.list(),
     };
   } catch (error) {
-    if (!isCodedError(error)) throw error;
+    if (!isToolError(error)) throw error;
     const pointer = error.details?.pointer;
     const refused = [{ pointer: typeof pointer === 'string' ? pointer : '', message: error.message }];
     return { openapi: null, operations: 0, refused, warnings: () => [] };

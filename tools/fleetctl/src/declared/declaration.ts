@@ -2,11 +2,19 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { ROUTES, type KeyRights, type NewWebhook, type RouteRequest } from '@toolfleet/contracts/resources';
 import { suggestion } from '@toolfleet/contracts/text';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
-import { dump } from 'js-yaml';
-import { findToolsetFaults, readFields, readMcpEntry, readOpenApiEntry } from './entries.js';
-import { findFaults, memberPath, type Fault } from './faults.js';
-import { FleetFileError, parseYaml, type FileText } from './read-fleet-file.js';
-import { SECTIONS } from './schema.js';
+import {
+  findFaults,
+  findToolsetFaults,
+  FleetFileError,
+  memberPath,
+  parseYaml,
+  readFields,
+  readMcpEntry,
+  readOpenApiEntry,
+  SECTIONS,
+  type Fault,
+  type FileText,
+} from '@toolfleet/fleet-file';
 
 export type DeclaredBudget = RouteRequest<'PUT /api/v1/budgets'>['body'];
 
@@ -76,11 +84,6 @@ export function parseDeclaration(texts: readonly FileText[]): FleetFiles {
       { path: 'declaration', message: 'is missing; name the owner in one file, such as: declaration: support-team' },
     ]);
   return read;
-}
-
-/** A declared fleet as YAML. */
-export function formatDeclaration(document: JsonObject): string {
-  return dump(document, { lineWidth: 120, noRefs: true, quotingType: '"' });
 }
 
 /** @param claim notes the file of an entry, and reports one that is declared twice */

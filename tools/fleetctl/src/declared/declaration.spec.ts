@@ -1,7 +1,6 @@
+import { FleetFileError, formatYaml, hideSecrets } from '@toolfleet/fleet-file';
 import { describe, expect, it } from 'vitest';
-import { formatDeclaration, parseDeclaration } from './declaration.js';
-import { FleetFileError } from './read-fleet-file.js';
-import { hideSecrets } from './secrets.js';
+import { parseDeclaration } from './declaration.js';
 
 const parse = (...texts: string[]) => parseDeclaration(texts.map((text, index) => ({ file: `${index}.yaml`, text })));
 const faultsOf = (...texts: string[]): string[] => {
@@ -25,7 +24,7 @@ describe('parseDeclaration', () => {
       mcp_servers: { crm: { url: 'https://${CRM_HOST}/mcp', headers: { Authorization: '${kept}' } } },
       budgets: [{ subject: 'user', id: 'ada', limit_usd: 1 }],
     };
-    const read = parse(formatDeclaration(fleet), 'keys: { bot: { tools: ["crm_*"] }, empty: }\nx-notes: [1]\n');
+    const read = parse(formatYaml(fleet), 'keys: { bot: { tools: ["crm_*"] }, empty: }\nx-notes: [1]\n');
     expect(read).toMatchObject({
       declaration: 'team',
       visibility: 'tenant',

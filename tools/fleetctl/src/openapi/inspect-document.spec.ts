@@ -1,7 +1,7 @@
 import { compileSchema } from '@toolfleet/bounded-schema';
-import type { Json, JsonObject } from '@toolfleet/base';
+import type { Json, JsonObject } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import { beginInspection, inspectTool, type InspectOptions } from './inspect.js';
+import { beginInspection, inspectTool, type InspectOptions } from './inspect-document.js';
 
 /** A whole inspection, as the command line shows it. */
 function inspectOpenApi(text: string, options: InspectOptions = {}) {

@@ -1,5 +1,6 @@
 /** Compares what a fleet recorded with the table of the OpenTelemetry conventions (libs/telemetry/src/conventions.ts). */
-import { ATTR, ATTRIBUTE_TYPES, LABEL, SIGNALS, type AttributeKey, type Signal } from '@toolfleet/telemetry';
+import { ATTR, LABEL, SIGNALS, type AttributeKey, type Signal } from '@toolfleet/telemetry';
+import { ATTRIBUTE_TYPES } from '../../libs/telemetry/spec/convention-models.js';
 import type { SeenSpan } from './otlp-sink.js';
 
 /** Namespaces of the conventions in which every name must be one of the table. */

@@ -12,7 +12,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CONVENTIONS } from '../../libs/telemetry/src/conventions.ts';
+import { CONVENTIONS } from '../../libs/telemetry/spec/convention-models.ts';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const CORPORA = join(ROOT, '.toolfleet', 'corpora');

@@ -7,7 +7,8 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { describe, expect, it } from 'vitest';
-import { ATTR, ATTRIBUTE_TYPES, CONVENTIONS, SIGNALS, type AttributeKey, type Signal } from '../src/conventions.js';
+import { ATTR, SIGNALS, type AttributeKey, type Signal } from '../src/conventions.js';
+import { ATTRIBUTE_TYPES, CONVENTIONS } from './convention-models.js';
 
 const FOLDER = process.env.OTEL_CONVENTIONS ?? '';
 

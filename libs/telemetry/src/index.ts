@@ -1,7 +1,6 @@
 export { CHAINED } from './log-destinations.js';
 export {
   ATTR,
-  ATTRIBUTE_TYPES,
   EXECUTE_TOOL,
   isServerError,
   knownRevision,

@@ -43,20 +43,15 @@ interface Bounds {
   max?: number;
 }
 
-const make = <T>(kind: FieldKind, options: Base<T>, parse: (raw: string) => T, rule?: string): Field<T> => ({
-  kind,
-  help: options.help,
-  optional: options.optional ?? false,
-  default: options.default,
-  rule,
-  parse,
-});
+/** @param parse throws a FieldFault; its value is the field's, or undefined when an optional one is unset */
+function make<T, O extends Base<T>>(kind: FieldKind, options: O, parse: (raw: string) => T, rule?: string) {
+  const { help, optional = false, default: unset } = options;
+  return { kind, help, optional, default: unset, rule, parse } as Field<unknown> as Field<ValueOf<T, O>>;
+}
 
 /** Any string. */
 export function text<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
-  return make<string>('text', options, (raw) => checkLength(raw, options), lengthRule(options)) as Field<
-    ValueOf<string, O>
-  >;
+  return make<string, O>('text', options, (raw) => checkLength(raw, options), lengthRule(options));
 }
 
 /** A host without a scheme, with an optional login before it and an optional path after it. */
@@ -78,9 +73,7 @@ export function url<O extends Base<string> & { schemes?: readonly string[] }>(op
     }
     return raw;
   };
-  return make<string>('url', options, parse, options.schemes?.map((one) => `${one}://`).join(' or ')) as Field<
-    ValueOf<string, O>
-  >;
+  return make<string, O>('url', options, parse, options.schemes?.map((one) => `${one}://`).join(' or '));
 }
 
 /** An integer. */
@@ -89,7 +82,7 @@ export function integer<O extends Base<number> & Bounds>(options: O): Field<Valu
     if (!/^[+-]?\d+$/.test(raw.trim())) throw new FieldFault(`must be an integer, not "${brief(raw)}"`);
     return checkBounds(Number(raw), options);
   };
-  return make<number>('integer', options, parse, boundsRule(options)) as Field<ValueOf<number, O>>;
+  return make<number, O>('integer', options, parse, boundsRule(options));
 }
 
 /** A finite decimal number. */
@@ -99,7 +92,7 @@ export function number<O extends Base<number> & Bounds>(options: O): Field<Value
     if (raw.trim() === '' || !Number.isFinite(value)) throw new FieldFault(`must be a number, not "${brief(raw)}"`);
     return checkBounds(value, options);
   };
-  return make<number>('number', options, parse, boundsRule(options)) as Field<ValueOf<number, O>>;
+  return make<number, O>('number', options, parse, boundsRule(options));
 }
 
 const TRUE = new Set(['1', 'true', 'yes', 'on']);
@@ -113,7 +106,7 @@ export function boolean<O extends Base<boolean>>(options: O): Field<ValueOf<bool
     if (FALSE.has(word)) return false;
     throw new FieldFault(`must be true or false, not "${brief(raw)}"`);
   };
-  return make<boolean>('boolean', options, parse) as Field<ValueOf<boolean, O>>;
+  return make<boolean, O>('boolean', options, parse);
 }
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
@@ -125,14 +118,12 @@ export function durationMs<O extends Base<number> & Bounds>(options: O): Field<V
     if (!match) throw new FieldFault(`must be milliseconds, or a number with ms, s, m or h, not "${brief(raw)}"`);
     return checkBounds(Number(match[1]) * (UNIT_MS[match[2] ?? 'ms'] ?? 1), options);
   };
-  return make<number>('duration', options, parse, boundsRule(options, ' ms')) as Field<ValueOf<number, O>>;
+  return make<number, O>('duration', options, parse, boundsRule(options, ' ms'));
 }
 
 /** A secret: from `KEY`, or from the file named by `KEY_FILE`. Never printed; registered for redaction. */
 export function secret<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
-  return make<string>('secret', options, (raw) => checkLength(raw, options), lengthRule(options)) as Field<
-    ValueOf<string, O>
-  >;
+  return make<string, O>('secret', options, (raw) => checkLength(raw, options), lengthRule(options));
 }
 
 /**
@@ -158,9 +149,7 @@ export function list<O extends Base<readonly string[]> & { of?: readonly string[
     }
     return items;
   };
-  return make<readonly string[]>('list', options, parse, options.of && `of ${options.of.join(', ')}`) as Field<
-    ValueOf<readonly string[], O>
-  >;
+  return make<readonly string[], O>('list', options, parse, options.of && `of ${options.of.join(', ')}`);
 }
 
 /** One of the given strings, e.g. `oneOf(['off', 'on'], { default: 'off', help })`. */
@@ -173,7 +162,7 @@ export function oneOf<const V extends string, O extends Base<V>>(
     if (found === undefined) throw new FieldFault(`must be one of ${values.join(', ')}, not "${brief(raw)}"`);
     return found;
   };
-  return make<V>('one of', options, parse, values.join(', ')) as never;
+  return make<V, O>('one of', options, parse, values.join(', ')) as never;
 }
 
 /** A file system path, kept as written. `must`: a readable file or folder must exist there. */
@@ -183,7 +172,7 @@ export function path<O extends Base<string> & { must?: 'file' | 'folder' }>(opti
     if (options.must) checkReadable(raw, options.must);
     return raw;
   };
-  return make<string>('path', options, parse) as Field<ValueOf<string, O>>;
+  return make<string, O>('path', options, parse);
 }
 
 function checkReadable(named: string, kind: 'file' | 'folder'): void {

@@ -243,7 +243,7 @@ const RULES: Record<string, Rule> = {
   ),
   // Nest is router and transport: what lives as long as the process is built by plain functions.
   'Nest modules only in the wiring': only('@Module or @Inject', mentions(/@(Module|Inject)\(/), (path) =>
-    /^(apps\/[^/]+\/src\/wiring(\.ts|\/)|libs\/service\/src\/run-executor\.ts)/.test(path),
+    /^(apps\/[^/]+\/src\/wiring(\.ts|\/)|libs\/service\/src\/nats-service\.ts)/.test(path),
   ),
   'process.env only where configuration is loaded': only(
     'process.env',

@@ -1,15 +1,9 @@
-import { Module, type DynamicModule } from '@nestjs/common';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { connectRedis, redisComponent, StoreWatch, toRedisOptions } from '@toolfleet/queue/redis';
 import { withTimeout } from '@toolfleet/resilience';
-import {
-  fleetFileReloader,
-  loadFleetFile,
-  microserviceComponent,
-  type ServiceHost,
-  type LifecycleComponent,
-} from '@toolfleet/service';
-import { EventReporter, Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import { fleetFileReloader, loadFleetFile, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
+import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
+import { EventReporter } from '@toolfleet/transport';
 import { Budget } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
@@ -35,26 +29,10 @@ const LONGEST_CALL_MS = 660_000;
 /** A ledger that takes longer to answer a scrape counts as unreachable. */
 const PING_TIMEOUT_MS = 1_000;
 
-/** The Nest module of the endpoint; the budget is built by `budgetComponents`. */
-@Module({})
-class BudgetModule {
-  static with(budget: Budget, purges: BudgetPurge, storeTimeoutMs: number): DynamicModule {
-    return {
-      module: BudgetModule,
-      controllers: [BudgetEndpoint],
-      providers: [
-        { provide: Budget, useValue: budget },
-        { provide: BudgetPurge, useValue: purges },
-        { provide: StoreTimeout, useValue: new StoreTimeout(storeTimeoutMs) },
-      ],
-    };
-  }
-}
-
 /** The components of the service in start order: brokers, ledger, upkeep, and last the endpoint. */
 export function budgetComponents(settings: BudgetConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults, exchange } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'budget', clock, metrics, exchange });
+  const { clock, logger, metrics } = host;
+  const nats = connectNats(settings, host);
   // While Redis is unavailable commands fail at once, because budgets fail closed. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'budget',
@@ -118,8 +96,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     budgetRefresh(budget, { clock, logger }),
     upkeep,
     ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
-    natsEndpoint({ budget, purges }, settings, nats, host),
-    new Heartbeat(nats, clock, { service: 'budget', faults }),
+    ...natsEndpoints(nats, host, [BudgetEndpoint], [budget, purges, new StoreTimeout(settings.STORE_TIMEOUT_MS)]),
   ];
 }
 
@@ -130,20 +107,4 @@ function environmentLimits(settings: BudgetConfig): TenantLimits {
     token_budget_per_agent: settings.TOKEN_BUDGET_PER_AGENT,
     token_budget_per_task: settings.TOKEN_BUDGET_PER_TASK,
   });
-}
-
-function natsEndpoint(
-  { budget, purges }: { budget: Budget; purges: BudgetPurge },
-  settings: BudgetConfig,
-  nats: NatsClient,
-  { clock, logger }: ServiceHost,
-): LifecycleComponent {
-  const strategy = new NatsStrategy({
-    connection: nats,
-    queue: 'budget',
-    clock,
-    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
-  });
-  const module = BudgetModule.with(budget, purges, settings.STORE_TIMEOUT_MS);
-  return microserviceComponent({ name: 'endpoints', module, strategy, logger });
 }

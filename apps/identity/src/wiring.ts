@@ -1,24 +1,21 @@
-import { Module, type DynamicModule } from '@nestjs/common';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { SignedTokens } from '@toolfleet/access/signed-tokens';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { usesSignIn } from '@toolfleet/contracts/user-auth';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
-import { Clock } from '@toolfleet/resilience';
 import {
   AllowedEndpoints,
   fleetFileReloader,
   KeyRing,
   loadFleetFile,
-  microserviceComponent,
   secretOpener,
   VariableExpander,
   type LifecycleComponent,
   type ServiceHost,
 } from '@toolfleet/service';
+import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
 import { endedRows } from './ended-rows.js';
 import { IdentityDatabase } from './identity-database.js';
 import { identityConfig, type IdentityConfig } from './identity.config.js';
@@ -37,35 +34,7 @@ import { StoreLimit } from './store-limit.js';
 import { UpstreamRevocation } from './upstream-revocation.js';
 import { SessionStore } from './session-store.js';
 import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
-import { SignInPages, wireCompany, wireSignIn } from './sign-in/wire-sign-in.js';
-
-/** The Nest module of the endpoint. */
-@Module({})
-class IdentityModule {
-  static with(
-    sessions: SessionStore,
-    pages: SignInPages,
-    grants: Grants,
-    change: KeyChange,
-    limit: StoreLimit,
-    signIns: SignInTokens,
-    clock: Clock,
-  ): DynamicModule {
-    return {
-      module: IdentityModule,
-      controllers: [IdentityEndpoint, SignInEndpoint, UserGrantEndpoint],
-      providers: [
-        { provide: SessionStore, useValue: sessions },
-        { provide: SignInPages, useValue: pages },
-        { provide: Clock, useValue: clock },
-        { provide: Grants, useValue: grants },
-        { provide: StoreLimit, useValue: limit },
-        { provide: KeyChange, useValue: change },
-        { provide: SignInTokens, useValue: signIns },
-      ],
-    };
-  }
-}
+import { wireCompany, wireSignIn } from './sign-in/wire-sign-in.js';
 
 const MAX_TOKEN_ANSWER_BYTES = 256 * 1024;
 /** Shorter than the right to refresh a grant. */
@@ -90,8 +59,8 @@ function secretsOfSources({
 
 /** The components of the service in start order: broker, store, removal of ended rows, and last the endpoint. */
 export function identityComponents(settings: IdentityConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults, exchange } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'identity', clock, metrics, exchange });
+  const { clock, logger, metrics } = host;
+  const nats = connectNats(settings, host);
   const database = new IdentityDatabase(serviceDialect('identity', settings));
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
@@ -158,12 +127,8 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     announce: (changed) => publish(SUBJECTS.grantChanged, changed),
   });
   const change = new KeyChange(database.db, keys, clock, settings.STORE_TIMEOUT_MS);
-  const strategy = new NatsStrategy({
-    connection: nats,
-    queue: 'identity',
-    clock,
-    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
-  });
+  const limit = new StoreLimit(clock, settings.STORE_TIMEOUT_MS);
+  const injected = [sessions, signIn.pages, grants, change, limit, signIns];
   return [
     nats.asComponent(),
     {
@@ -181,20 +146,6 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     ...signIn.components,
     allowedEndpoints,
     { name: 'egress of grants', stop: () => egress.close() },
-    microserviceComponent({
-      name: 'endpoint',
-      module: IdentityModule.with(
-        sessions,
-        signIn.pages,
-        grants,
-        change,
-        new StoreLimit(clock, settings.STORE_TIMEOUT_MS),
-        signIns,
-        clock,
-      ),
-      strategy,
-      logger,
-    }),
-    new Heartbeat(nats, clock, { service: 'identity', faults }),
+    ...natsEndpoints(nats, host, [IdentityEndpoint, SignInEndpoint, UserGrantEndpoint], injected),
   ];
 }

@@ -1,19 +1,11 @@
-import { Module, type DynamicModule } from '@nestjs/common';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { eventSubject } from '@toolfleet/contracts/subjects';
 import { toSentEvent } from '@toolfleet/contracts/events';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { EgressClient } from '@toolfleet/egress';
-import { Clock } from '@toolfleet/resilience';
-import {
-  AllowedEndpoints,
-  microserviceComponent,
-  ServiceFaults,
-  VERSION,
-  type LifecycleComponent,
-  type ServiceHost,
-} from '@toolfleet/service';
-import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
+import { AllowedEndpoints, VERSION, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
+import type { NatsClient } from '@toolfleet/transport';
 import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
 import { CallRetention } from './call-retention.js';
@@ -26,35 +18,9 @@ import { readTenantDays } from './tenant-days.js';
 import { MAX_REQUESTS, WebhookSender } from './webhook-sender.js';
 import { WebhookRoutes } from './webhook.routes.js';
 
-/** The Nest module of the endpoint. */
-@Module({})
-class RecordsModule {
-  static with(
-    store: RecordedCallStore,
-    { sender, egress }: Webhooks,
-    host: ServiceHost,
-    storeTimeoutMs: number,
-  ): DynamicModule {
-    return {
-      module: RecordsModule,
-      controllers: [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantEndpoint, EventEndpoint, WebhookRoutes],
-      providers: [
-        { provide: RecordedCallStore, useValue: store },
-        { provide: WebhookSender, useValue: sender },
-        { provide: EgressClient, useValue: egress },
-        { provide: RefusedEvents, useValue: new RefusedEvents(host) },
-        { provide: Clock, useValue: host.clock },
-        { provide: ServiceFaults, useValue: host.faults },
-        { provide: RecordsTimeout, useValue: new RecordsTimeout(storeTimeoutMs) },
-      ],
-    };
-  }
-}
-
 /** The components of the service in start order: broker, store, retention, and last the endpoint. */
 export function recordsComponents(settings: RecordsConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults, exchange } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'records', clock, metrics, exchange });
+  const nats = connectNats(settings, host);
   const secretKey = settings.RECORDS_SECRET_KEY;
   const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
@@ -65,12 +31,9 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
     deliveryDays: DELIVERY_DAYS,
   };
-  const strategy = new NatsStrategy({
-    connection: nats,
-    queue: 'records',
-    clock,
-    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
-  });
+  const controllers = [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantEndpoint, EventEndpoint, WebhookRoutes];
+  const { sender, egress } = webhooks;
+  const timeout = new RecordsTimeout(settings.STORE_TIMEOUT_MS);
   return [
     nats.asComponent(),
     {
@@ -79,24 +42,16 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
       start: () => store.open(),
       stop: () => store.close(),
     },
-    new CallRetention(store, kept, { clock, logger }),
+    new CallRetention(store, kept, host),
     webhooks.allowedEndpoints,
-    { name: 'egress', stop: () => webhooks.egress.close() },
-    webhooks.sender,
-    microserviceComponent({
-      name: 'endpoints',
-      module: RecordsModule.with(store, webhooks, host, settings.STORE_TIMEOUT_MS),
-      strategy,
-      logger,
-    }),
-    new Heartbeat(nats, clock, { service: 'records', faults }),
+    { name: 'egress', stop: () => egress.close() },
+    sender,
+    ...natsEndpoints(nats, host, controllers, [store, sender, egress, new RefusedEvents(host), timeout]),
   ];
 }
 
 /** Days for which a delivery that ended is in the log and can be sent again: two weeks of a receiver's repair. */
 const DELIVERY_DAYS = 14;
-
-type Webhooks = ReturnType<typeof wireWebhooks>;
 
 /** What tells people and services of events: NATS at once, webhooks from their queue. */
 function wireWebhooks(

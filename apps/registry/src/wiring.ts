@@ -1,4 +1,3 @@
-import { Module, type DynamicModule } from '@nestjs/common';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { isJsonObject } from '@toolfleet/contracts';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
@@ -11,13 +10,13 @@ import {
   environmentByPrefix,
   fleetFileReloader,
   loadFleetFile,
-  microserviceComponent,
   SecretBox,
   type LifecycleComponent,
   type ServiceHost,
 } from '@toolfleet/service';
+import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { EventReporter, Heartbeat, NatsClient, toNatsOptions, NatsStrategy } from '@toolfleet/transport';
+import { EventReporter, type NatsClient } from '@toolfleet/transport';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetChanged } from '@toolfleet/contracts/toolset';
 import { Catalog } from './catalog.js';
@@ -57,22 +56,12 @@ const REMOTE_COST_MICRO_USD = 1_000;
  */
 const STORE_TIMEOUT_MS = 10_000;
 
-/** The Nest module of the endpoints; the services are built by `registryComponents`. */
-@Module({})
-class RegistryModule {
-  static with(services: readonly object[]): DynamicModule {
-    return {
-      module: RegistryModule,
-      controllers: [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetEndpoint],
-      providers: services.map((service) => ({ provide: service.constructor, useValue: service })),
-    };
-  }
-}
+const CONTROLLERS = [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetEndpoint];
 
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics, faults, exchange } = host;
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'registry', clock, metrics, exchange });
+  const { clock, logger, metrics, faults } = host;
+  const nats = connectNats(settings, host);
   // While Redis is unavailable commands fail at once and the catalog in memory answers. All scripts are safe to repeat.
   const redis = connectRedis(settings.REDIS_URL, {
     name: 'registry',
@@ -175,13 +164,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     await toolsets.apply(changed);
     return ignored;
   });
-  const strategy = new NatsStrategy({
-    connection: nats,
-    queue: 'registry',
-    clock,
-    onFault: (error, subject) => logger.error({ error, subject }, 'a handler failed'),
-  });
-  const module = RegistryModule.with([
+  const injected = [
     catalog,
     definitions,
     quarantine,
@@ -195,7 +178,8 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     }),
     allowedEndpoints,
     new Registrations({ openapi, mcp, sources: sourceStore, sealFor: { openapi: openApiSealFor, mcp: mcpSealFor } }),
-  ]);
+  ];
+  const [endpoints, heartbeat] = natsEndpoints(nats, host, CONTROLLERS, injected);
   metrics.onScrape(async () => {
     await catalog.refresh();
     countTools(catalog, host);
@@ -210,12 +194,12 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     livenessSweeper(definitions, PRESENCE_MS, clock, logger),
-    microserviceComponent({ name: 'endpoints', module, strategy, logger }),
+    endpoints,
     announcements(catalog, mcp, nats),
     sources,
     toolsets,
     reloader,
-    new Heartbeat(nats, clock, { service: 'registry', faults }),
+    heartbeat,
   ];
 }
 

@@ -39,7 +39,6 @@ export { environmentByPrefix, foreignEnvironment, loadConfig, processEnvironment
 export { documentConfig } from './config/print-config.js';
 export { FLEET_FILE_FAULT, FLEET_FILE_KEYS, fleetFileReloader, loadFleetFile } from './fleet-file.js';
 export { checkReady, FatalStartupError, type LifecycleComponent, type ServiceHost } from './lifecycle.js';
-export { microserviceComponent } from './nest-component.js';
 export { KeyRing, keyRingFaults } from './secrets/key-ring.js';
 export { openBytes, sealBytes } from './secrets/sealed-bytes.js';
 export { holdsSealed, isSealed, MIN_SECRET_KEY_LENGTH, secretContext, SecretBox } from './secrets/secret-box.js';

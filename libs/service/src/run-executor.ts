@@ -2,7 +2,7 @@
  * `@toolfleet/service/executor`: the common parts of executors over NATS. A separate entry, so that other services do not
  * load the NATS client and the journal with it.
  */
-import { Controller, Module, type Type } from '@nestjs/common';
+import { Controller, type Type } from '@nestjs/common';
 import { EXEC_MESSAGE, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Schema } from '@toolfleet/contracts/json-schema';
 import { EgressClient, type EgressLimits } from '@toolfleet/egress';
@@ -13,8 +13,7 @@ import {
   Endpoint,
   EventReporter,
   Heartbeat,
-  NatsClient,
-  toNatsOptions,
+  type NatsClient,
   NatsStrategy,
   SharedBreakers,
   type EndpointContext,
@@ -30,6 +29,7 @@ import type {
   SettingsOf,
 } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
+import { connectNats, ServiceModule } from './nats-service.js';
 import { microserviceComponent } from './nest-component.js';
 import { VERSION } from './start-service.js';
 import { UserCredentials } from './user-credentials.js';
@@ -117,7 +117,7 @@ export async function buildExecutor<T extends ConfigTable>(
       await deps.close();
     },
   };
-  const module = { module: ExecutorModule, controllers: controllers(executor, guard) };
+  const module = { module: ServiceModule, controllers: controllers(executor, guard) };
   return [
     ...deps.connections,
     resources,
@@ -149,8 +149,7 @@ export class ExecutorDeps {
   }
 
   static async create(settings: ExecutorSettings, host: ServiceHost, sharesRedis: boolean): Promise<ExecutorDeps> {
-    const { clock, metrics, service, exchange } = host;
-    const nats = NatsClient.create({ ...toNatsOptions(settings), name: service, clock, metrics, exchange });
+    const nats = connectNats(settings, host);
     const redis = settings.REDIS_URL === undefined ? undefined : await connectJournal(settings, host, !sharesRedis);
     return new ExecutorDeps(settings, host, nats, redis);
   }
@@ -246,9 +245,6 @@ async function connectJournal(settings: ExecutorSettings, host: ServiceHost, res
   const guard = new JournalGuard(new RedisJournal(client, clock), clock);
   return { client, guard, components: [redisComponent(client, url), new StoreWatch(client, url, host)] };
 }
-
-@Module({})
-class ExecutorModule {}
 
 /** A controller per subject, because a process subscribes to the subjects it serves and to no others. */
 function controllers(executor: ExecutorService, guard: ExecutionGuard): Type[] {

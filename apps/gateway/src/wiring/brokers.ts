@@ -1,6 +1,6 @@
 import { connectRedis, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
-import { NatsClient, toNatsOptions } from '@toolfleet/transport';
+import { connectNats } from '@toolfleet/service/nats';
 import type { GatewayConfig } from '../gateway.config.js';
 
 /** Connections of a gateway to NATS and Redis. They are opened when their components start, not here. */
@@ -11,10 +11,10 @@ export type Brokers = ReturnType<typeof connectBrokers>;
  * the server and would hold up all others.
  */
 export function connectBrokers(settings: GatewayConfig, host: ServiceHost) {
-  const { clock, logger, metrics, exchange } = host;
+  const { clock, logger, metrics } = host;
   const connect = (name: string, options: { role: 'commands' | 'blocking' }) =>
     connectRedis(settings.REDIS_URL, { name, ...toRedisOptions(settings), log: logger, ...options });
-  const nats = NatsClient.create({ ...toNatsOptions(settings), name: 'gateway', clock, metrics, exchange });
+  const nats = connectNats(settings, host);
   const redis = connect('gateway', { role: 'commands' });
   const queues = connect('gateway-queues', { role: 'commands' });
   const blocking = connect('gateway-waiting', { role: 'blocking' });

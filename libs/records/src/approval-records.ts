@@ -1,6 +1,5 @@
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 
 const TIMEOUT_MS = 10_000;
@@ -14,51 +13,7 @@ const ANSWERS: readonly string[] = ['CALL_IN_PROGRESS', 'IDEMPOTENCY_MISMATCH', 
 export class NatsApprovalRecords {
   constructor(private readonly nats: Pick<NatsClient, 'ask'>) {}
 
-  ask(asked: MessageOf<typeof SUBJECTS.approvalAsk>) {
-    return this.#request(SUBJECTS.approvalAsk, asked);
-  }
-
-  show(question: MessageOf<typeof SUBJECTS.approvalShow>) {
-    return this.#request(SUBJECTS.approvalShow, question);
-  }
-
-  list(query: MessageOf<typeof SUBJECTS.approvalList>) {
-    return this.#request(SUBJECTS.approvalList, query);
-  }
-
-  decide(decision: MessageOf<typeof SUBJECTS.approvalDecide>) {
-    return this.#request(SUBJECTS.approvalDecide, decision);
-  }
-
-  begin(callId: string) {
-    return this.#request(SUBJECTS.approvalBegin, { call_id: callId });
-  }
-
-  end(ended: MessageOf<typeof SUBJECTS.approvalEnd>) {
-    return this.#request(SUBJECTS.approvalEnd, ended);
-  }
-
-  due(wanted: MessageOf<typeof SUBJECTS.approvalDue>) {
-    return this.#request(SUBJECTS.approvalDue, wanted);
-  }
-
-  useGrant(asked: MessageOf<typeof SUBJECTS.approvalGrantUse>) {
-    return this.#request(SUBJECTS.approvalGrantUse, asked);
-  }
-
-  listGrants(query: MessageOf<typeof SUBJECTS.approvalGrantList>) {
-    return this.#request(SUBJECTS.approvalGrantList, query);
-  }
-
-  showGrant(question: MessageOf<typeof SUBJECTS.approvalGrantShow>) {
-    return this.#request(SUBJECTS.approvalGrantShow, question);
-  }
-
-  revokeGrant(revocation: MessageOf<typeof SUBJECTS.approvalGrantRevoke>) {
-    return this.#request(SUBJECTS.approvalGrantRevoke, revocation);
-  }
-
-  #request<S extends Requested>(subject: S, message: MessageOf<S>): Promise<ReplyOf<S>> {
+  ask<S extends Requested>(subject: S, message: MessageOf<S>): Promise<ReplyOf<S>> {
     return this.nats.ask(subject, message, { timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
       if (isToolError(cause) && ANSWERS.includes(cause.code)) throw cause;
       throw new ToolError('SERVICE_UNAVAILABLE', {

@@ -7,6 +7,7 @@ import {
   type VotedGrant,
 } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { hasRight, toMaker, type ApiKeys } from '@toolfleet/access';
 import { ownsCall } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
@@ -64,7 +65,7 @@ export class ApprovalDecisions {
     if (!this.deps.records) return { approvals: [] };
     const everywhere = hasRight(caller, 'decide_calls') && hasRight(caller, 'all_tenants');
     const tenant_id = everywhere ? undefined : caller.tenantId;
-    const { approvals, next } = await this.deps.records.list({ ...query, tenant_id });
+    const { approvals, next } = await this.deps.records.ask(SUBJECTS.approvalList, { ...query, tenant_id });
     const since = await this.#keySince(caller);
     return {
       approvals: approvals.filter((one) => sees(caller, one)).map((one) => this.#seen(caller, one, since)),
@@ -102,7 +103,13 @@ export class ApprovalDecisions {
     if (refusal) throw refusal;
     const by = toApprovalPerson(caller);
     const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
-    const { approval, changed, due } = await records!.decide({ call_id: callId, decision, by, note, grant: voted });
+    const { approval, changed, due } = await records!.ask(SUBJECTS.approvalDecide, {
+      call_id: callId,
+      decision,
+      by,
+      note,
+      grant: voted,
+    });
     if (!approval)
       throw asked.call_id === callId
         ? unknownApproval(callId)
@@ -138,7 +145,8 @@ export class ApprovalDecisions {
   /** An id that no call can have is not looked up. Where a purge removed the person, the key still names it. */
   async #find(callId: string, withArguments = false): Promise<ApprovalShowReply> {
     if (!isCallId(callId)) return {};
-    const found = (await this.deps.records?.show({ call_id: callId, with_arguments: withArguments })) ?? {};
+    const found =
+      (await this.deps.records?.ask(SUBJECTS.approvalShow, { call_id: callId, with_arguments: withArguments })) ?? {};
     const { requester } = found.approval ?? {};
     if (requester?.key_id !== undefined)
       requester.person ??= toStoredPerson((await this.deps.keys.show(requester.key_id, requester.tenant_id))?.root);

@@ -1,5 +1,6 @@
 import { ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { grantEnd, type GrantList, type StoredGrant } from '@toolfleet/contracts/approval-grants';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { hasRight } from '@toolfleet/access';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import type { Clock } from '@toolfleet/resilience';
@@ -37,13 +38,15 @@ export class ApprovalGrants {
     if (!this.deps.records) return { grants: [] };
     const everywhere = hasRight(caller, 'decide_calls') && hasRight(caller, 'all_tenants');
     const tenant_id = everywhere ? undefined : caller.tenantId;
-    const { grants, next } = await this.deps.records.listGrants({ ...query, tenant_id });
+    const { grants, next } = await this.deps.records.ask(SUBJECTS.approvalGrantList, { ...query, tenant_id });
     return { grants: grants.filter((one) => sees(caller, one)).map((one) => this.#seen(one)), next };
   }
 
   /** @throws ToolError NOT_FOUND, also for one that the caller does not see; SERVICE_UNAVAILABLE */
   async show(caller: Principal, id: string): Promise<SeenGrant> {
-    const found = isCallId(id) ? await this.deps.records?.showGrant({ grant_id: id, with_arguments: true }) : undefined;
+    const found = isCallId(id)
+      ? await this.deps.records?.ask(SUBJECTS.approvalGrantShow, { grant_id: id, with_arguments: true })
+      : undefined;
     if (!found?.grant || !sees(caller, found.grant)) throw unknownGrant(id);
     if (!mayDecide(caller, found.grant)) return this.#seen(found.grant);
     this.#audit(caller, found.grant, 'arguments of a grant read');
@@ -52,10 +55,13 @@ export class ApprovalGrants {
 
   /** Ends a grant at once; changes nothing if it has ended. @throws ToolError NOT_FOUND; SERVICE_UNAVAILABLE */
   async revoke(caller: Principal, id: string): Promise<SeenGrant> {
-    const found = isCallId(id) ? await this.deps.records?.showGrant({ grant_id: id }) : undefined;
+    const found = isCallId(id) ? await this.deps.records?.ask(SUBJECTS.approvalGrantShow, { grant_id: id }) : undefined;
     if (!found?.grant || !sees(caller, found.grant)) throw unknownGrant(id);
     const by = toApprovalPerson(caller);
-    const { grant = found.grant, changed } = await this.deps.records!.revokeGrant({ grant_id: id, by });
+    const { grant = found.grant, changed } = await this.deps.records!.ask(SUBJECTS.approvalGrantRevoke, {
+      grant_id: id,
+      by,
+    });
     if (changed) this.#audit(caller, grant, 'grant revoked');
     return this.#seen(grant);
   }

@@ -1,3 +1,4 @@
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { ApprovalRecords, ParkedCalls } from './parked-calls.js';
 
@@ -7,7 +8,7 @@ const SWEEP_MS = 2_000;
 const MAX_WOKEN = 100;
 
 interface ApprovalWakesDeps {
-  records: Pick<ApprovalRecords, 'due'>;
+  records: ApprovalRecords;
   calls: Pick<ParkedCalls, 'wake'>;
   clock: Clock;
   /** Whether the service of the record is in the fleet; it is not asked otherwise. */
@@ -37,7 +38,7 @@ export class ApprovalWakes {
   /** Wakes due calls. A call that cannot be woken is due again some seconds later. */
   async sweep(): Promise<void> {
     if (!this.deps.isServed()) return;
-    const { approvals } = await this.deps.records.due({ limit: MAX_WOKEN });
+    const { approvals } = await this.deps.records.ask(SUBJECTS.approvalDue, { limit: MAX_WOKEN });
     await Promise.allSettled(approvals.map((approval) => this.deps.calls.wake(approval)));
   }
 }

@@ -21,33 +21,13 @@ import {
 } from '@toolfleet/contracts';
 import {
   MAX_APPROVED_BYTES,
-  type ApprovalAsk,
-  type ApprovalAskReply,
-  type ApprovalBeginReply,
-  type ApprovalDecide,
-  type ApprovalDecideReply,
-  type ApprovalDue,
-  type ApprovalDueReply,
-  type ApprovalEnd,
-  type ApprovalEndReply,
-  type ApprovalList,
-  type ApprovalListReply,
   type ApprovalPerson,
-  type ApprovalShow,
   type ApprovalShowReply,
   type StoredApproval,
 } from '@toolfleet/contracts/approvals';
-import type {
-  GrantList,
-  GrantListReply,
-  GrantRevoke,
-  GrantRevokeReply,
-  GrantShow,
-  GrantShowReply,
-  GrantUse,
-  GrantUseReply,
-} from '@toolfleet/contracts/approval-grants';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
+import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { toMaker } from '@toolfleet/access';
 import {
   actingUserId,
@@ -61,19 +41,9 @@ import type { Clock } from '@toolfleet/resilience';
 import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
 import { isFinal, type CallStore, type StoredCall } from './call-store.js';
 
-/** The record of approvals, owned by the service `records`. Every method rejects with a ToolError while it is unavailable. */
+/** The record of approvals, owned by the service `records`. Rejects with a ToolError while it is unavailable. */
 export interface ApprovalRecords {
-  ask(asked: ApprovalAsk): Promise<ApprovalAskReply>;
-  show(question: ApprovalShow): Promise<ApprovalShowReply>;
-  list(query: ApprovalList): Promise<ApprovalListReply>;
-  decide(decision: ApprovalDecide): Promise<ApprovalDecideReply>;
-  begin(callId: string): Promise<ApprovalBeginReply>;
-  end(ended: ApprovalEnd): Promise<ApprovalEndReply>;
-  due(wanted: ApprovalDue): Promise<ApprovalDueReply>;
-  useGrant(asked: GrantUse): Promise<GrantUseReply>;
-  listGrants(query: GrantList): Promise<GrantListReply>;
-  showGrant(question: GrantShow): Promise<GrantShowReply>;
-  revokeGrant(revocation: GrantRevoke): Promise<GrantRevokeReply>;
+  ask<S extends Requested>(subject: S, message: MessageOf<S>): Promise<ReplyOf<S>>;
 }
 
 interface ParkedCallsDeps {
@@ -110,7 +80,7 @@ export class ParkedCalls extends ApprovalPort {
     requireShort(call.arguments);
     const isKeyed = keepsItsKey(request);
     const parks = !isOfTool(request) && (request.approval?.parks === true || required.rule?.parks === true);
-    const { approval, granted } = await this.deps.records.ask({
+    const { approval, granted } = await this.deps.records.ask(SUBJECTS.approvalAsk, {
       ...askedBy(call),
       call_id: request.callId,
       fingerprint: identity.fingerprint,
@@ -135,7 +105,7 @@ export class ParkedCalls extends ApprovalPort {
     const { principal, callId } = request;
     if (!actsInPerson(principal)) return undefined;
     const key = keepsItsKey(request) ? sha256(identity.idempotencyKey) : callId;
-    const used = this.deps.records.useGrant({
+    const used = this.deps.records.ask(SUBJECTS.approvalGrantUse, {
       call_id: callId,
       use_key: key,
       ask_key: askKey(call, false),
@@ -167,7 +137,7 @@ export class ParkedCalls extends ApprovalPort {
     const id = newCallId(clock.now());
     const rule = joinRules(state.waits.map((wait) => wait.rule));
     const program = { ...state, approval: id };
-    const { approval, granted } = await records.ask({
+    const { approval, granted } = await records.ask(SUBJECTS.approvalAsk, {
       ...askedBy(call),
       call_id: id,
       program_id: request.callId,
@@ -189,7 +159,9 @@ export class ParkedCalls extends ApprovalPort {
     if (approval.state === 'rejected') throw declined(approval);
     await this.#note(approval);
     // A decision that came before the note has woken nothing.
-    const { approval: now } = await records.show({ call_id: approval.call_id }).catch(() => ({ approval: undefined }));
+    const { approval: now } = await records
+      .ask(SUBJECTS.approvalShow, { call_id: approval.call_id })
+      .catch(() => ({ approval: undefined }));
     if (now && now.state !== 'pending') await this.wake(now).catch(() => undefined);
     throw this.#waiting(approval, { questions, revision: approval.revision, rule }, repeatOf(request));
   }
@@ -231,7 +203,7 @@ export class ParkedCalls extends ApprovalPort {
     const call = await store.getState(callId);
     const waitsForOther = call?.state === 'awaiting_approval' && call.jobId !== undefined && call.jobId !== id;
     if (call && (isFinal(call.state) || waitsForOther)) {
-      await records.end({ call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
+      await records.ask(SUBJECTS.approvalEnd, { call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
       return;
     }
     await asyncCalls.wake(parkedCall(approval), { again: state === 'executing' });
@@ -243,7 +215,7 @@ export class ParkedCalls extends ApprovalPort {
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async begin(id: string): Promise<BegunCall | undefined> {
-    const { approval, request, ended } = await this.deps.records.begin(id);
+    const { approval, request, ended } = await this.deps.records.ask(SUBJECTS.approvalBegin, { call_id: id });
     if (!approval || ended) return undefined;
     const queued = request as unknown as QueuedRequest | undefined;
     const refusal = queued ? refusalOf(approval) : unreadable(approval);
@@ -259,7 +231,7 @@ export class ParkedCalls extends ApprovalPort {
   /** Notes how the call of an approval ended: it ran, or it was refused because something changed since it was approved. */
   async end(callId: string, code: ErrorCode | undefined): Promise<void> {
     const event = code !== undefined && CHANGED.has(code) ? 'invalidate' : 'end';
-    await this.deps.records.end({ call_id: callId, event, code });
+    await this.deps.records.ask(SUBJECTS.approvalEnd, { call_id: callId, event, code });
   }
 }
 
@@ -406,24 +378,30 @@ export const isCallId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
 const OPEN: readonly ApprovalState[] = ['pending', 'approved', 'executing'];
 
 /** Finds and cancels parked calls in the record of approvals, for callers of asynchronous calls. */
-export function parkedLookup(records: Pick<ApprovalRecords, 'show' | 'decide' | 'end'>) {
+export function parkedLookup(records: ApprovalRecords) {
   return {
     async find(callId: string): Promise<StoredCall | undefined> {
       if (!isCallId(callId)) return undefined;
       // Most ids that are looked up belong to no call, also where no record is kept.
-      const { approval } = await records.show({ call_id: callId, of_call: true }).catch((error: unknown) => {
-        if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
-        throw error;
-      });
+      const { approval } = await records
+        .ask(SUBJECTS.approvalShow, { call_id: callId, of_call: true })
+        .catch((error: unknown) => {
+          if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
+          throw error;
+        });
       return approval?.parked && OPEN.includes(approval.state) ? parkedCall(approval) : undefined;
     },
     async cancel({ callId, jobId = callId }: StoredCall, caller: Principal): Promise<boolean> {
       const by = toApprovalPerson(caller);
-      const { approval, changed } = await records.decide({ call_id: jobId, decision: 'cancel', by });
+      const { approval, changed } = await records.ask(SUBJECTS.approvalDecide, {
+        call_id: jobId,
+        decision: 'cancel',
+        by,
+      });
       // The record was lost, and with it what could wake the call.
       if (!approval) return true;
       if (!changed || approval.state !== 'cancelled') return false;
-      await records.end({ call_id: jobId, event: 'cancel' });
+      await records.ask(SUBJECTS.approvalEnd, { call_id: jobId, event: 'cancel' });
       return true;
     },
   };

@@ -9,23 +9,16 @@ import {
   BUDGET_SETTLE,
   BUDGET_USAGE,
   type BudgetLimits,
-  type BudgetLimitsReply,
   type BudgetRelease,
-  type BudgetReleaseReply,
   type BudgetRemove,
-  type BudgetRemoveReply,
   type BudgetReserve,
-  type BudgetReserveReply,
   type BudgetSet,
-  type BudgetSetReply,
   type BudgetSettle,
-  type BudgetSettleReply,
   type BudgetUsage,
-  type BudgetUsageReply,
   type ReserveAnswer,
   type ReserveRequest,
 } from '@toolfleet/contracts/budget';
-import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { Budget } from './budget.js';
@@ -51,7 +44,7 @@ export class BudgetEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.budgetReserve, { schema: BUDGET_RESERVE })
-  async reserve(message: BudgetReserve, context: EndpointContext): Promise<BudgetReserveReply> {
+  async reserve(message: BudgetReserve, context: EndpointContext) {
     const { valid, invalid } = readReserve(message);
     const answers = await this.budget.reserve(valid, this.timeout(context));
     if (invalid.length === 0) return { answers };
@@ -67,7 +60,7 @@ export class BudgetEndpoint {
   }
 
   @Endpoint(SUBJECTS.budgetSettle, { schema: BUDGET_SETTLE })
-  async settle(message: BudgetSettle, context: EndpointContext): Promise<BudgetSettleReply> {
+  async settle(message: BudgetSettle, context: EndpointContext) {
     const { valid, invalid } = readSettle(message);
     const settled = await this.budget.settle(valid, this.timeout(context));
     return invalid.length === 0
@@ -76,12 +69,12 @@ export class BudgetEndpoint {
   }
 
   @Endpoint(SUBJECTS.budgetRelease, { schema: BUDGET_RELEASE })
-  async release(message: BudgetRelease, context: EndpointContext): Promise<BudgetReleaseReply> {
+  async release(message: BudgetRelease, context: EndpointContext) {
     return { released: await this.budget.release(readRelease(message).valid, this.timeout(context)) };
   }
 
   @Endpoint(SUBJECTS.budgetUsage, { schema: BUDGET_USAGE })
-  usage(message: BudgetUsage, context: EndpointContext): Promise<BudgetUsageReply> {
+  usage(message: BudgetUsage, context: EndpointContext) {
     return this.budget.usage(
       { ...message, group_by: [...new Set(message.group_by)] },
       this.timeout(context, REPORT_TIMEOUT_MS),
@@ -89,22 +82,22 @@ export class BudgetEndpoint {
   }
 
   @Endpoint(SUBJECTS.budgetLimits, { schema: BUDGET_LIMITS })
-  limits(message: BudgetLimits, context: EndpointContext): Promise<BudgetLimitsReply> {
+  limits(message: BudgetLimits, context: EndpointContext) {
     return this.budget.limits(message, this.timeout(context));
   }
 
   @Endpoint(SUBJECTS.budgetSet, { schema: BUDGET_SET })
-  async set(message: BudgetSet, context: EndpointContext): Promise<BudgetSetReply> {
+  async set(message: BudgetSet, context: EndpointContext) {
     return { budget: await this.budget.setBudget(message, this.timeout(context, REPORT_TIMEOUT_MS)) };
   }
 
   @Endpoint(SUBJECTS.budgetRemove, { schema: BUDGET_REMOVE })
-  async remove(message: BudgetRemove, context: EndpointContext): Promise<BudgetRemoveReply> {
+  async remove(message: BudgetRemove, context: EndpointContext) {
     return { removed: await this.budget.removeBudget(message, this.timeout(context)) };
   }
 
   @Endpoint(SUBJECTS.budgetPurge, { schema: PURGE })
-  async purge(message: PurgeMessage): Promise<PurgeReply> {
+  async purge(message: PurgeMessage) {
     return this.purges.run(message).catch((cause: unknown) => {
       throw new ToolError('BUDGET_UNAVAILABLE', { cause });
     });

@@ -4,15 +4,11 @@ import {
   SESSION_GET,
   SESSION_LIST,
   SESSION_REVOKE,
-  type ResealReply,
   type SessionGet,
-  type SessionGetReply,
   type SessionList,
-  type SessionListReply,
   type SessionRevoke,
-  type SessionRevokeReply,
 } from '@toolfleet/contracts/identity';
-import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
@@ -35,17 +31,17 @@ export class IdentityEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.sessionGet, { schema: SESSION_GET })
-  async getSession({ digest }: SessionGet): Promise<SessionGetReply> {
+  async getSession({ digest }: SessionGet) {
     return { session: await this.limit.run(() => this.sessions.get(digest, this.clock.now())) };
   }
 
   @Endpoint(SUBJECTS.sessionList, { schema: SESSION_LIST })
-  async listSessions(query: SessionList): Promise<SessionListReply> {
+  async listSessions(query: SessionList) {
     return { sessions: await this.limit.run(() => this.sessions.list(query, this.clock.now())) };
   }
 
   @Endpoint(SUBJECTS.sessionRevoke, { schema: SESSION_REVOKE })
-  revokeSessions(scope: SessionRevoke): Promise<SessionRevokeReply> {
+  revokeSessions(scope: SessionRevoke) {
     const { tenant_id, user_id, session_id } = scope;
     return this.limit.run(async () => {
       // First, so that a consent that is under way opens no session afterwards.
@@ -56,12 +52,12 @@ export class IdentityEndpoint {
   }
 
   @Endpoint(SUBJECTS.identityReseal, { schema: IDENTITY_RESEAL })
-  reseal(): Promise<ResealReply> {
+  reseal() {
     return this.keys.reseal();
   }
 
   @Endpoint(SUBJECTS.identityPurge, { schema: PURGE })
-  async purge({ tenant_id, user_id, dry_run }: PurgeMessage): Promise<PurgeReply> {
+  async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
     const sessions = await this.limit.run(() => this.sessions.purge(tenant_id, user_id, dry_run));
     const grants = await this.limit.run(() => this.grants.purge(tenant_id, user_id, dry_run));
     return { counts: { sessions, grants }, more: false };

@@ -8,19 +8,12 @@ import {
   GRANT_REVOKE,
   GRANT_TOKEN,
   type GrantAuthorize,
-  type GrantAuthorizeReply,
   type GrantFind,
-  type GrantFindReply,
   type GrantFinish,
-  type GrantFinishReply,
   type GrantList,
-  type GrantListReply,
   type GrantPut,
-  type GrantPutReply,
   type GrantRevoke,
-  type GrantRevokeReply,
   type GrantToken,
-  type GrantTokenReply,
 } from '@toolfleet/contracts/identity';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint } from '@toolfleet/transport';
@@ -36,38 +29,38 @@ export class UserGrantEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.grantFind, { schema: GRANT_FIND })
-  find(query: GrantFind): Promise<GrantFindReply> {
+  find(query: GrantFind) {
     return this.limit.run(() => this.grants.find(query));
   }
 
   @Endpoint(SUBJECTS.grantPut, { schema: GRANT_PUT })
-  async put(grant: GrantPut): Promise<GrantPutReply> {
+  async put(grant: GrantPut) {
     return { grant_id: await this.limit.run(() => this.grants.putKey(grant)) };
   }
 
   // These two and the token wait for authorization servers, so they have the deadline of their requests.
   @Endpoint(SUBJECTS.grantAuthorize, { schema: GRANT_AUTHORIZE })
-  async authorize(begun: GrantAuthorize): Promise<GrantAuthorizeReply> {
+  async authorize(begun: GrantAuthorize) {
     return { authorization_url: await this.grants.authorize(begun) };
   }
 
   @Endpoint(SUBJECTS.grantFinish, { schema: GRANT_FINISH })
-  async finish(ended: GrantFinish): Promise<GrantFinishReply> {
+  async finish(ended: GrantFinish) {
     return { source: await this.grants.finish(ended) };
   }
 
   @Endpoint(SUBJECTS.grantList, { schema: GRANT_LIST })
-  async list({ tenant_id, user_id }: GrantList): Promise<GrantListReply> {
+  async list({ tenant_id, user_id }: GrantList) {
     return { grants: await this.limit.run(() => this.grants.list(tenant_id, user_id)) };
   }
 
   @Endpoint(SUBJECTS.grantRevoke, { schema: GRANT_REVOKE })
-  async revoke(scope: GrantRevoke): Promise<GrantRevokeReply> {
+  async revoke(scope: GrantRevoke) {
     return { revoked: await this.limit.run(() => this.grants.revoke(scope)) };
   }
 
   @Endpoint(SUBJECTS.grantToken, { schema: GRANT_TOKEN })
-  token(question: GrantToken): Promise<GrantTokenReply> {
+  token(question: GrantToken) {
     return this.grants.token(question);
   }
 }

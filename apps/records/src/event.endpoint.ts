@@ -1,18 +1,12 @@
 import { Controller } from '@nestjs/common';
 import { ToolError } from '@toolfleet/contracts';
-import {
-  mayReport,
-  RECORDS_EVENT,
-  type FleetEvent,
-  type RecordsEvent,
-  type RecordsEventReply,
-} from '@toolfleet/contracts/events';
+import { mayReport, RECORDS_EVENT, type FleetEvent, type RecordsEvent } from '@toolfleet/contracts/events';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { RecordedCallStore } from './call-store.js';
-import { orUnavailable } from './store-unavailable.js';
+import { STORE_UNAVAILABLE } from './store-unavailable.js';
 
 /** Counts and logs events that a service reported and may not. */
 export class RefusedEvents {
@@ -37,8 +31,8 @@ export class EventEndpoint {
   ) {}
 
   /** @throws ToolError PERMISSION_DENIED: the service may not report one of the events; none is stored */
-  @Endpoint(`${SUBJECTS.recordsEvent}.*`, { schema: RECORDS_EVENT })
-  async add(message: RecordsEvent, { subject }: EndpointContext): Promise<RecordsEventReply> {
+  @Endpoint(`${SUBJECTS.recordsEvent}.*`, { schema: RECORDS_EVENT, unavailable: STORE_UNAVAILABLE })
+  async add(message: RecordsEvent, { subject }: EndpointContext) {
     const events = message.events as FleetEvent[];
     const service = subject.slice(SUBJECTS.recordsEvent.length + 1);
     const forged = events.find((event) => !mayReport(service, event));
@@ -46,6 +40,6 @@ export class EventEndpoint {
       this.refused.note(service, forged);
       throw new ToolError('PERMISSION_DENIED', { message: `${service} may not report this ${forged.kind}` });
     }
-    return { stored: await orUnavailable(this.store.events.add(events, this.clock.now())) };
+    return { stored: await this.store.events.add(events, this.clock.now()) };
   }
 }

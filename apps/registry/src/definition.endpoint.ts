@@ -5,15 +5,11 @@ import {
   DEFINITION_REGISTER,
   DEFINITION_RETIRE,
   type DefinitionGet,
-  type DefinitionGetReply,
   type DefinitionList,
-  type DefinitionListReply,
   type DefinitionRegister,
-  type DefinitionRegisterReply,
   type DefinitionRetire,
-  type DefinitionRetireReply,
 } from '@toolfleet/contracts/registry';
-import { PURGE, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { checkSender } from './announcements.js';
@@ -33,7 +29,7 @@ export class DefinitionEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.definitionGet, { schema: DEFINITION_GET })
-  async get({ name, tenant_id, pending_revision }: DefinitionGet): Promise<DefinitionGetReply> {
+  async get({ name, tenant_id, pending_revision }: DefinitionGet) {
     await this.catalog.refresh();
     const tool = this.catalog.get(name, tenant_id);
     const isPending = pending_revision !== undefined;
@@ -42,13 +38,13 @@ export class DefinitionEndpoint {
   }
 
   @Endpoint(SUBJECTS.definitionList, { schema: DEFINITION_LIST })
-  async list(query: DefinitionList | null | undefined): Promise<DefinitionListReply> {
+  async list(query: DefinitionList | null | undefined) {
     await this.catalog.refresh();
     return this.catalog.list(query ?? {});
   }
 
   @Endpoint(`${SUBJECTS.definitionRegister}.*`, { schema: DEFINITION_REGISTER })
-  async register(message: DefinitionRegister, { subject }: EndpointContext): Promise<DefinitionRegisterReply> {
+  async register(message: DefinitionRegister, { subject }: EndpointContext) {
     const { source, definitions, replace, ttl_ms } = message;
     checkSender(subject, source);
     // `options` is dropped: it could turn pinning off, and announced tools have no pins.
@@ -56,13 +52,13 @@ export class DefinitionEndpoint {
   }
 
   @Endpoint(SUBJECTS.definitionRetire, { schema: DEFINITION_RETIRE })
-  async retire({ source, names }: DefinitionRetire): Promise<DefinitionRetireReply> {
+  async retire({ source, names }: DefinitionRetire) {
     return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
   }
 
   /** Sources belong to tenants; nothing here names a user. */
   @Endpoint(SUBJECTS.registryPurge, { schema: PURGE })
-  async purge({ tenant_id, user_id, dry_run }: PurgeMessage): Promise<PurgeReply> {
+  async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
     if (user_id !== undefined) return { counts: {}, more: false };
     const counts = await this.sources.purgeTenant(tenant_id, dry_run);
     return { counts: { ...counts, toolsets: await this.toolsets.purgeTenant(tenant_id, dry_run) }, more: false };

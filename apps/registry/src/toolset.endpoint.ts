@@ -8,14 +8,10 @@ import {
   TOOLSET_REMOVE,
   TOOLSET_SHOW,
   type ToolsetApprove,
-  type ToolsetDetail,
   type ToolsetGet,
-  type ToolsetGetReply,
   type ToolsetList,
-  type ToolsetListReply,
   type ToolsetPut,
   type ToolsetRemove,
-  type ToolsetRemoveReply,
   type ToolsetShow,
 } from '@toolfleet/contracts/toolset';
 import { Endpoint } from '@toolfleet/transport';
@@ -27,33 +23,33 @@ export class ToolsetEndpoint {
   constructor(private readonly toolsets: ToolsetService) {}
 
   @Endpoint(SUBJECTS.toolsetGet, { schema: TOOLSET_GET })
-  async get({ tenant_id, name, version }: ToolsetGet): Promise<ToolsetGetReply> {
+  async get({ tenant_id, name, version }: ToolsetGet) {
     return { toolset: await this.toolsets.get(tenant_id, name, version) };
   }
 
   @Endpoint(SUBJECTS.toolsetList, { schema: TOOLSET_LIST })
-  async list(query: ToolsetList | null | undefined): Promise<ToolsetListReply> {
+  async list(query: ToolsetList | null | undefined) {
     return { toolsets: await this.toolsets.list(query?.tenant) };
   }
 
   @Endpoint(SUBJECTS.toolsetShow, { schema: TOOLSET_SHOW })
-  show({ id, version }: ToolsetShow): Promise<ToolsetDetail> {
+  show({ id, version }: ToolsetShow) {
     return this.toolsets.show(id, version);
   }
 
   @Endpoint(SUBJECTS.toolsetPut, { schema: TOOLSET_PUT })
-  put(message: ToolsetPut): Promise<ToolsetDetail> {
+  put(message: ToolsetPut) {
     return this.toolsets.put(message);
   }
 
   @Endpoint(SUBJECTS.toolsetRemove, { schema: TOOLSET_REMOVE })
-  async remove({ id }: ToolsetRemove): Promise<ToolsetRemoveReply> {
+  async remove({ id }: ToolsetRemove) {
     await this.toolsets.remove(id);
     return { removed: id };
   }
 
   @Endpoint(SUBJECTS.toolsetApprove, { schema: TOOLSET_APPROVE })
-  approve({ id, tool, pending_revision, by }: ToolsetApprove): Promise<ToolsetDetail> {
+  approve({ id, tool, pending_revision, by }: ToolsetApprove) {
     return this.toolsets.approve(id, tool, pending_revision, by);
   }
 }

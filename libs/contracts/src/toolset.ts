@@ -61,10 +61,6 @@ const VERSION = maybe(integer(undefined, { minimum: 1 }));
 /** `registry.toolset.get`: the toolset of this name that a tenant uses: its own, else the one that is shared with all tenants. */
 export const TOOLSET_GET = record({ tenant_id: WORD, name: WORD, version: VERSION });
 export type ToolsetGet = Value<typeof TOOLSET_GET>;
-export interface ToolsetGetReply {
-  /** Null when there is none, or not in this version. */
-  toolset: ServedToolset | null;
-}
 
 /** One version of a toolset, with the state of its overrides. */
 export interface ServedToolset {
@@ -103,9 +99,6 @@ export type ToolsetPut = Value<typeof TOOLSET_PUT>;
 /** `registry.toolset.remove`. */
 export const TOOLSET_REMOVE = record({ id: ID });
 export type ToolsetRemove = Value<typeof TOOLSET_REMOVE>;
-export interface ToolsetRemoveReply {
-  removed: string;
-}
 
 /**
  * `registry.toolset.approve`: puts an override into effect for the definition with the revision that the administrator saw. `tool`

@@ -1,7 +1,6 @@
 import {
   LEASE_GRACE_MS,
   type BudgetRelease,
-  type BudgetReleaseReply,
   type BudgetReserve,
   type BudgetReserveReply,
   type BudgetSettleReply,
@@ -24,7 +23,7 @@ describe('BudgetClient', () => {
   /** Unanswered reserves in the order of sending. */
   let reserves: PromiseWithResolvers<BudgetReserveReply>[];
   let released: string[];
-  let releasing: () => Promise<BudgetReleaseReply>;
+  let releasing: () => Promise<{ released: number }>;
   let client: BudgetClient;
   let settled: BudgetSettleReply;
   let refused: RefusedSettlement[];

@@ -6,13 +6,9 @@ import {
   SESSION_LIVE,
   SIGN_OUT,
   type ClientGet,
-  type ClientGetReply,
   type IdentityHttp,
-  type IdentityHttpReply,
   type SessionLive,
-  type SessionLiveReply,
   type SignOut,
-  type SignOutReply,
 } from '@toolfleet/contracts/sign-in';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
@@ -31,7 +27,7 @@ export class SignInEndpoint {
   ) {}
 
   @Endpoint(SUBJECTS.identityHttp, { schema: IDENTITY_HTTP })
-  async http(request: IdentityHttp): Promise<IdentityHttpReply> {
+  async http(request: IdentityHttp) {
     let read: WebRequest;
     try {
       read = readWebRequest(request);
@@ -44,17 +40,17 @@ export class SignInEndpoint {
   }
 
   @Endpoint(SUBJECTS.identityClientGet, { schema: CLIENT_GET })
-  client({ token }: ClientGet): Promise<ClientGetReply> {
+  client({ token }: ClientGet) {
     return this.pages.findClient(token);
   }
 
   @Endpoint(SUBJECTS.identitySignOut, { schema: SIGN_OUT })
-  signOut(request: SignOut): Promise<SignOutReply> {
+  signOut(request: SignOut) {
     return this.pages.signOut(request);
   }
 
   @Endpoint(SUBJECTS.sessionLive, { schema: SESSION_LIVE })
-  async live({ session_id }: SessionLive): Promise<SessionLiveReply> {
+  async live({ session_id }: SessionLive) {
     const session = await this.sessions.byId(session_id, this.clock.now());
     return { live: session !== undefined, roles: session?.roles };
   }

@@ -183,10 +183,6 @@ export interface BudgetSettleReply {
 export const BUDGET_RELEASE = record({ releases: entries<{ call_id: string; scopes: BudgetScopes }>() });
 export type BudgetRelease = Value<typeof BUDGET_RELEASE>;
 
-export interface BudgetReleaseReply {
-  released: number;
-}
-
 /** Ids become parts of store keys, so control characters are refused. */
 const ID = text(undefined, { pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}\\p{Cs}]+$', maxLength: MAX_ID_LENGTH });
 const TENANT = '[A-Za-z0-9_.@:-]{1,128}';
@@ -260,10 +256,6 @@ export interface BudgetSetReply {
 /** `budget.remove` */
 export const BUDGET_REMOVE = record(BUDGET_NAME);
 export type BudgetRemove = Value<typeof BUDGET_REMOVE>;
-export interface BudgetRemoveReply {
-  /** False: there was none. */
-  removed: boolean;
-}
 
 /**
  * `tool.spend`, with the delegation token of a call: a tool that spends while it runs reserves the most that its next step may

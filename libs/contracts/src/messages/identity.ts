@@ -31,17 +31,10 @@ export interface SignInSession {
 /** `identity.session.get`: the session of a browser, while it is valid. */
 export const SESSION_GET = record({ digest: DIGEST });
 export type SessionGet = Value<typeof SESSION_GET>;
-export interface SessionGetReply {
-  /** Absent: unknown, expired or revoked. */
-  session?: SignInSession;
-}
 
 /** `identity.session.list`: the valid sessions of a tenant or of one of its users, newest first, up to 1,000. */
 export const SESSION_LIST = record({ tenant_id: ID, user_id: maybe(ID) });
 export type SessionList = Value<typeof SESSION_LIST>;
-export interface SessionListReply {
-  sessions: SignInSession[];
-}
 
 /**
  * `identity.session.revoke`: ends the valid sessions that match all members. At least one member is given: `digest` for a sign-out,
@@ -102,17 +95,10 @@ export const GRANT_PUT = record({
   api_key: text(undefined, { minLength: 1, maxLength: 8_192 }),
 });
 export type GrantPut = Value<typeof GRANT_PUT>;
-export interface GrantPutReply {
-  grant_id: string;
-}
 
 /** `identity.grant.authorize`: begins the sign-in of a user at the authorization server of a source. */
 export const GRANT_AUTHORIZE = record({ ...OF_USER, ...OF_SOURCE, redirect_uri: URL_TEXT });
 export type GrantAuthorize = Value<typeof GRANT_AUTHORIZE>;
-export interface GrantAuthorizeReply {
-  /** Where the browser of the user goes. */
-  authorization_url: string;
-}
 
 /** `identity.grant.finish`: the browser came back. REQUEST_INVALID: unknown, used or expired, or of another user. */
 export const GRANT_FINISH = record({
@@ -123,9 +109,6 @@ export const GRANT_FINISH = record({
   redirect_uri: URL_TEXT,
 });
 export type GrantFinish = Value<typeof GRANT_FINISH>;
-export interface GrantFinishReply {
-  source: string;
-}
 
 /** A grant without its credential. */
 export interface UserGrant {

@@ -106,10 +106,6 @@ export const DEFINITION_RETIRE = record({
 });
 export type DefinitionRetire = Value<typeof DEFINITION_RETIRE>;
 
-export interface DefinitionRetireReply {
-  removed: string[];
-}
-
 /** `registry.definition.changed`: published after every change. */
 export interface DefinitionChanged {
   version: number;

@@ -45,11 +45,6 @@ export const SESSION_LIVE = record({
   session_id: text(undefined, { minLength: 1, maxLength: 64 }),
 });
 export type SessionLive = Value<typeof SESSION_LIVE>;
-export interface SessionLiveReply {
-  live: boolean;
-  /** Of its user today. Absent: it is not valid. */
-  roles?: string[] | undefined;
-}
 
 /** `identity.sign_out`: ends the session of a browser. */
 export const SIGN_OUT = record({

@@ -2,7 +2,8 @@ import { epochDay } from '@toolfleet/database';
 import type { EpochMs } from '@toolfleet/contracts';
 import { checkLimit, noCounters, periodName, type Amount, type Clock, type Counters } from '@toolfleet/resilience';
 import { countedScopes, limitOf, type NamedScope, type TenantLimits } from '../src/limits.js';
-import { ReservationStore, UsageOutbox } from '../src/reservation-store.js';
+import type { UsageOutbox } from '../src/redis-usage-outbox.js';
+import type { ReservationStore } from '../src/redis-reservation-store.js';
 import type {
   Admission,
   ReservationRequest,
@@ -51,7 +52,7 @@ interface Tenant {
 }
 
 /** In-memory reservations for specs, held to the same conformance cases as the Lua scripts. */
-export class MemoryReservationStore extends ReservationStore {
+export class MemoryReservationStore implements ReservationStore {
   private readonly state = new Map<string, Tenant>();
   /** The same tenants, seen from the drain's side. */
   readonly outbox: UsageOutbox = new MemoryUsageOutbox(this.state);
@@ -60,15 +61,9 @@ export class MemoryReservationStore extends ReservationStore {
     private readonly clock: Clock,
     private readonly rules: ReservationRules,
     private readonly ledgerSums: LedgerSums,
-  ) {
-    super();
-  }
+  ) {}
 
-  override async reserve(
-    tenantId: string,
-    limits: TenantLimits,
-    requests: readonly ReservationRequest[],
-  ): Promise<Admission[]> {
+  async reserve(tenantId: string, limits: TenantLimits, requests: readonly ReservationRequest[]): Promise<Admission[]> {
     const tenant = await this.tenant(tenantId);
     return this.step(tenant, 100, () => requests.map((request) => this.reserveOne(tenant, tenantId, limits, request)))
       .result;
@@ -203,11 +198,7 @@ export class MemoryReservationStore extends ReservationStore {
     return isTooLittle ? 'too little' : grant;
   }
 
-  override async settle(
-    tenantId: string,
-    settlements: readonly Settlement[],
-    costOverrun = false,
-  ): Promise<SettleOutcome> {
+  async settle(tenantId: string, settlements: readonly Settlement[], costOverrun = false): Promise<SettleOutcome> {
     const tenant = await this.tenant(tenantId);
     const { result, spending } = this.step(tenant, 100, (charged) => {
       let settled = 0;
@@ -238,7 +229,7 @@ export class MemoryReservationStore extends ReservationStore {
     return true;
   }
 
-  override async release(tenantId: string, callIds: readonly string[]): Promise<number> {
+  async release(tenantId: string, callIds: readonly string[]): Promise<number> {
     const tenant = await this.tenant(tenantId);
     return this.step(tenant, 0, (charged) => {
       let released = 0;
@@ -255,7 +246,7 @@ export class MemoryReservationStore extends ReservationStore {
     }).result;
   }
 
-  override async catchUp(tenantId: string): Promise<number> {
+  async catchUp(tenantId: string): Promise<number> {
     const tenant = await this.tenant(tenantId);
     let raised = 0;
     for (const { scope: name, microUsd, tokens } of await this.ledgerSums(tenantId)) {
@@ -268,7 +259,7 @@ export class MemoryReservationStore extends ReservationStore {
     return raised;
   }
 
-  override async sweep(tenantId: string): Promise<SweepOutcome> {
+  async sweep(tenantId: string): Promise<SweepOutcome> {
     const tenant = await this.tenant(tenantId);
     const { spending, result: expired } = this.step(tenant, Number.POSITIVE_INFINITY, (charged) => charged.length);
     const idleSince = this.clock.now() - this.rules.scopeTtlMs;
@@ -289,11 +280,11 @@ export class MemoryReservationStore extends ReservationStore {
     };
   }
 
-  override async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
+  async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
     for (const name of scopes) this.state.get(tenantId)?.scopes.delete(name);
   }
 
-  override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
+  async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
     const tenant = await this.tenant(tenantId);
     return ['tenant', this.today(), ...scopes.map((scope) => scope.name)].map((scope) => {
       const { spentMicroUsd, heldMicroUsd, spentTokens, heldTokens } = tenant.scopes.get(scope) ?? noCounters();
@@ -424,29 +415,27 @@ function rowsWaiting(tenant: Tenant): number {
 }
 
 /** The outbox of the memory store. */
-class MemoryUsageOutbox extends UsageOutbox {
-  constructor(private readonly state: Map<string, Tenant>) {
-    super();
-  }
+class MemoryUsageOutbox implements UsageOutbox {
+  constructor(private readonly state: Map<string, Tenant>) {}
 
-  override tenants(): Promise<string[]> {
+  tenants(): Promise<string[]> {
     return Promise.resolve([...this.state.keys()]);
   }
 
-  override read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]> {
+  read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]> {
     const entries = this.state.get(tenantId)?.outbox ?? [];
     const from = entries.findIndex(({ id }) => id === afterId) + 1;
     return Promise.resolve(entries.slice(from, from + maxEntries));
   }
 
-  override acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void> {
+  acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void> {
     const tenant = this.state.get(tenantId);
     const ids = new Set(entries.map((entry) => entry.id));
     if (tenant) tenant.outbox = tenant.outbox.filter((entry) => !ids.has(entry.id));
     return Promise.resolve();
   }
 
-  override eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
+  eraseTenant(tenantId: string, dryRun: boolean): Promise<number> {
     const erased = this.state.has(tenantId);
     if (!dryRun) this.state.delete(tenantId);
     return Promise.resolve(erased ? 1 : 0);

@@ -3,7 +3,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Budget } from './budget.js';
 import { drainOutbox } from './drain-outbox.js';
-import type { UsageOutbox } from './reservation-store.js';
+import type { UsageOutbox } from './redis-usage-outbox.js';
 import type { UsageLedger } from './usage-ledger.js';
 
 /**

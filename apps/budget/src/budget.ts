@@ -33,12 +33,12 @@ import {
 import { reachedLimits } from './reached-limits.js';
 import {
   DEFAULT_RULES,
-  ReservationStore,
   type Admission,
   type ReservationRequest,
   type ScopeSpent,
   type SweepOutcome,
 } from './reservation-store.js';
+import type { ReservationStore } from './redis-reservation-store.js';
 import { budgetScope, scopeName, SetBudgets, type BudgetName, type SetBudget } from './set-budgets.js';
 import { UsageLedger } from './usage-ledger.js';
 

@@ -6,7 +6,8 @@ import { drainOutbox } from './drain-outbox.js';
 import { sqliteDialect } from '@toolfleet/database';
 import { unlimited } from './limits.js';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
-import { DEFAULT_RULES, type UsageOutbox } from './reservation-store.js';
+import { DEFAULT_RULES } from './reservation-store.js';
+import type { UsageOutbox } from './redis-usage-outbox.js';
 import { UsageLedger } from './usage-ledger.js';
 
 const logger = createLogger({ service: 'budget', level: 'silent' });

@@ -1,7 +1,8 @@
 import { isJsonObject, syntheticTokens } from '@toolfleet/contracts';
 import type { UsageRow } from '@toolfleet/contracts/budget';
 import type { Logger } from '@toolfleet/telemetry';
-import type { ChargedRow, OutboxEntry, UsageOutbox } from './reservation-store.js';
+import type { ChargedRow, OutboxEntry } from './reservation-store.js';
+import type { UsageOutbox } from './redis-usage-outbox.js';
 import type { LedgerRow, UsageLedger } from './usage-ledger.js';
 
 /** Entries per read. An entry has the rows of one settle message, 1 to 500. */

@@ -4,7 +4,6 @@ import { periodName } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { countedScopes, limitOf, type NamedScope, type TenantLimits } from './limits.js';
 import { budgetKeys, REBUILD, RELEASE, RESERVE, SETTLE, SWEEP, TENANTS_KEY } from './redis-scripts.js';
-import { ReservationStore } from './reservation-store.js';
 import type {
   Admission,
   ReservationRequest,
@@ -53,7 +52,7 @@ class ScopeTable {
  * Reservations in Redis. One script run per tenant serves up to 250 calls of a message. `lua/` holds the limit rules of `counters.ts`
  * again, because they must be checked and applied in one atomic step.
  */
-export class RedisReservationStore extends ReservationStore {
+export class RedisReservationStore {
   private readonly scripts: Record<'reserve' | 'settle' | 'release' | 'sweep' | 'rebuild', Script>;
   private readonly head: ScriptArguments;
   private readonly known = new Set<string>();
@@ -63,7 +62,6 @@ export class RedisReservationStore extends ReservationStore {
     private readonly rules: ReservationRules,
     private readonly ledgerSums: LedgerSums,
   ) {
-    super();
     this.head = [rules.idMemoryMs, rules.scopeTtlMs];
     this.scripts = {
       reserve: defineScript(redis, 'budgetReserve', 7, RESERVE),
@@ -74,11 +72,8 @@ export class RedisReservationStore extends ReservationStore {
     };
   }
 
-  override async reserve(
-    tenantId: string,
-    limits: TenantLimits,
-    requests: readonly ReservationRequest[],
-  ): Promise<Admission[]> {
+  /** Admits or refuses each request in order. An open lease of the same call is admitted again without holding twice. */
+  async reserve(tenantId: string, limits: TenantLimits, requests: readonly ReservationRequest[]): Promise<Admission[]> {
     const answers: Admission[] = [];
     for (let start = 0; start < requests.length; start += CALLS_PER_RUN) {
       answers.push(...(await this.reserveRun(tenantId, limits, requests.slice(start, start + CALLS_PER_RUN))));
@@ -158,11 +153,12 @@ export class RedisReservationStore extends ReservationStore {
       : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used, usedByLeases };
   }
 
-  override async settle(
-    tenantId: string,
-    settlements: readonly Settlement[],
-    costOverrun = false,
-  ): Promise<SettleOutcome> {
+  /**
+   * Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged. A call whose shared lease has
+   * expired gets its row without an amount, because the charge of the lease includes it.
+   * @param costOverrun charges more money than was leased, as settled; otherwise at most the lease
+   */
+  async settle(tenantId: string, settlements: readonly Settlement[], costOverrun = false): Promise<SettleOutcome> {
     const head = [...this.head, costOverrun ? 1 : 0];
     const outcome: SettleOutcome = { settled: 0, spending: [] };
     for (let start = 0; start < settlements.length; start += CALLS_PER_RUN) {
@@ -186,7 +182,8 @@ export class RedisReservationStore extends ReservationStore {
     return outcome;
   }
 
-  override async release(tenantId: string, callIds: readonly string[]): Promise<number> {
+  /** Releases leases in full. Returns how many there were. */
+  async release(tenantId: string, callIds: readonly string[]): Promise<number> {
     let released = 0;
     for (let start = 0; start < callIds.length; start += CALLS_PER_RUN) {
       const ids = callIds.slice(start, start + CALLS_PER_RUN);
@@ -195,7 +192,8 @@ export class RedisReservationStore extends ReservationStore {
     return released;
   }
 
-  override async sweep(tenantId: string): Promise<SweepOutcome> {
+  /** Charges expired leases and removes unused scopes. */
+  async sweep(tenantId: string): Promise<SweepOutcome> {
     const [seconds] = await this.redis.time();
     const month = periodName('month', Number(seconds) * 1_000);
     const reply = await this.scripts.sweep(...budgetKeys(tenantId), ...this.head, SWEEP_PER_RUN, month);
@@ -211,13 +209,15 @@ export class RedisReservationStore extends ReservationStore {
     };
   }
 
-  override async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
+  /** Removes counters that nothing is limited by any more. */
+  async forget(tenantId: string, scopes: readonly string[]): Promise<void> {
     const [counters, seen] = budgetKeys(tenantId);
     const fields = scopes.flatMap((name) => [name, `~shared:${name}`, `~shared_tokens:${name}`]);
     if (fields.length > 0) await Promise.all([this.redis.hdel(counters, ...fields), this.redis.zrem(seen, ...scopes)]);
   }
 
-  override async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
+  /** Counters of the tenant, its current day and the named scopes. */
+  async counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]> {
     const [seconds] = await this.redis.time();
     const names = ['tenant', `day:${Math.floor(Number(seconds) / 86_400)}`, ...scopes.map((scope) => scope.name)];
     let values = await this.redis.hmget(budgetKeys(tenantId)[0], ...names);
@@ -250,7 +250,11 @@ export class RedisReservationStore extends ReservationStore {
     return this.scripts[name](...keys, ...values);
   }
 
-  override async catchUp(tenantId: string): Promise<number> {
+  /**
+   * Raises counters that are below the sums of the ledger. That happens when the store was restored from an older copy or a lagging
+   * replica took over. Returns how many scopes were raised.
+   */
+  async catchUp(tenantId: string): Promise<number> {
     await this.redis.sadd(TENANTS_KEY, tenantId);
     const sums = await this.ledgerSums(tenantId);
     const values = sums.flatMap((sum) => [sum.scope, sum.microUsd, sum.tokens]);
@@ -311,3 +315,6 @@ function toSpending(reply: unknown): ScopeSpent[] {
 function unreadable(name: string): ToolError {
   return new ToolError('INTERNAL', { message: `The Redis script ${name} returned an unexpected reply` });
 }
+
+/** The methods of the store, for specs that replace it. */
+export type ReservationStore = Pick<RedisReservationStore, keyof RedisReservationStore>;

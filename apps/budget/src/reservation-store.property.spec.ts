@@ -4,9 +4,9 @@ import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 import { unlimited, withSettings } from './limits.js';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
-import { RedisReservationStore } from './redis-reservation-store.js';
-import { RedisUsageOutbox } from './redis-usage-outbox.js';
-import { DEFAULT_RULES, type ReservationStore, type UsageOutbox } from './reservation-store.js';
+import { RedisReservationStore, type ReservationStore } from './redis-reservation-store.js';
+import { RedisUsageOutbox, type UsageOutbox } from './redis-usage-outbox.js';
+import { DEFAULT_RULES } from './reservation-store.js';
 
 /** Limits small enough that most runs meet them. */
 const LIMITS = withSettings(unlimited(), {

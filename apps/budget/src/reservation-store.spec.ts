@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { epochDay } from '@toolfleet/database';
 import { unlimited, withSettings, type TenantLimits } from './limits.js';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
-import { RedisReservationStore } from './redis-reservation-store.js';
-import { RedisUsageOutbox } from './redis-usage-outbox.js';
+import { RedisReservationStore, type ReservationStore } from './redis-reservation-store.js';
+import { RedisUsageOutbox, type UsageOutbox } from './redis-usage-outbox.js';
 import { DEFAULT_RULES, type ReservationRequest, type LedgerSum, type ReservationRules } from './reservation-store.js';
-import type { ReservationStore, Settlement, UsageOutbox } from './reservation-store.js';
+import type { Settlement } from './reservation-store.js';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import type { Redis } from 'ioredis';
 

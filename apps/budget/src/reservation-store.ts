@@ -1,7 +1,7 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
 import type { BudgetScopes } from '@toolfleet/contracts/budget';
 import type { Amount, Counters, Refusal } from '@toolfleet/resilience';
-import type { NamedScope, SetScope, TenantLimits } from './limits.js';
+import type { SetScope } from './limits.js';
 
 /** Request to lease the amount that one call may cost, or a shared lease that many calls of one gateway draw on. */
 export interface ReservationRequest extends Amount {
@@ -124,39 +124,6 @@ export const DEFAULT_RULES: ReservationRules = {
   outboxCap: 100_000,
 };
 
-/**
- * Leases and counters of tenants. Every method is atomic per tenant and uses the clock of the store. A lease that expires unsettled
- * is charged in full, so a crash can overcount but never overspend. Calls that draw on a shared lease each take their share out of it;
- * the rest is charged when it expires. Infrastructure failures reject.
- */
-export abstract class ReservationStore {
-  /** Admits or refuses each request in order. An open lease of the same call is admitted again without holding twice. */
-  abstract reserve(
-    tenantId: string,
-    limits: TenantLimits,
-    requests: readonly ReservationRequest[],
-  ): Promise<Admission[]>;
-  /**
-   * Replaces leases by actual usage, once per call id. Usage without a lease is charged unchanged. A call whose shared lease has
-   * expired gets its row without an amount, because the charge of the lease includes it.
-   * @param costOverrun charges more money than was leased, as settled; otherwise at most the lease
-   */
-  abstract settle(tenantId: string, settlements: readonly Settlement[], costOverrun?: boolean): Promise<SettleOutcome>;
-  /** Releases leases in full. Returns how many there were. */
-  abstract release(tenantId: string, callIds: readonly string[]): Promise<number>;
-  /** Charges expired leases and removes unused scopes. */
-  abstract sweep(tenantId: string): Promise<SweepOutcome>;
-  /**
-   * Raises counters that are below the sums of the ledger. That happens when the store was restored from an older copy or a lagging
-   * replica took over. Returns how many scopes were raised.
-   */
-  abstract catchUp(tenantId: string): Promise<number>;
-  /** Removes counters that nothing is limited by any more. */
-  abstract forget(tenantId: string, scopes: readonly string[]): Promise<void>;
-  /** Counters of the tenant, its current day and the named scopes. */
-  abstract counters(tenantId: string, scopes: readonly NamedScope[]): Promise<ScopeCounters[]>;
-}
-
 /** An outbox message with the rows that were charged together. */
 export interface OutboxEntry {
   id: string;
@@ -170,16 +137,4 @@ export interface ChargedRow extends Amount {
   row: string;
   /** When it was charged, by the clock of the store. */
   at: EpochMs;
-}
-
-/** Durable stream of charged rows to the ledger, written in the same atomic step as the charge. */
-export abstract class UsageOutbox {
-  /** Tenants that may have rows. */
-  abstract tenants(): Promise<string[]>;
-  /** Reads the oldest entries without removing them. @param afterId skips entries up to this one */
-  abstract read(tenantId: string, maxEntries: number, afterId?: string): Promise<OutboxEntry[]>;
-  /** Removes entries that are in the ledger. May be repeated. */
-  abstract acknowledge(tenantId: string, entries: readonly OutboxEntry[]): Promise<void>;
-  /** Deletes everything that Redis has about the budget of a tenant, or only looks; returns the number of keys. Drain it first. */
-  abstract eraseTenant(tenantId: string, dryRun: boolean): Promise<number>;
 }

@@ -13,8 +13,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
 import { Budget } from './budget.js';
 import { unlimited, withSettings, type TenantLimits } from './limits.js';
-import { RedisReservationStore } from './redis-reservation-store.js';
-import { DEFAULT_RULES, type ReservationStore } from './reservation-store.js';
+import { RedisReservationStore, type ReservationStore } from './redis-reservation-store.js';
+import { DEFAULT_RULES } from './reservation-store.js';
 import type { UsageLedger } from './usage-ledger.js';
 
 const CEILINGS: Record<string, number> = {

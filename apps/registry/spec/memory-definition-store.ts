@@ -2,7 +2,6 @@ import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import {
-  DefinitionStore,
   MAX_PINS,
   registrationText,
   toStamp,
@@ -17,10 +16,11 @@ import {
   type StoredTool,
   type ToolWrite,
 } from '../src/definition-store.js';
+import type { DefinitionStore } from '../src/redis-definition-store.js';
 import type { Protections } from '../src/announcements.js';
 
 /** In-memory definitions for specs, held to the same conformance cases as the Redis store. */
-export class MemoryDefinitionStore extends DefinitionStore {
+export class MemoryDefinitionStore implements DefinitionStore {
   private current = 0;
   private readonly tools = new Map<string, StoredTool>();
   private readonly changes = new Map<string, number>();
@@ -36,15 +36,13 @@ export class MemoryDefinitionStore extends DefinitionStore {
   constructor(
     private readonly clock: Clock,
     private readonly quotas: Pick<Quotas, 'sources' | 'source_bytes'> = DEFAULT_QUOTAS,
-  ) {
-    super();
-  }
+  ) {}
 
-  override async version(): Promise<number> {
+  async version(): Promise<number> {
     return this.current;
   }
 
-  override async changesSince(since: number): Promise<CatalogDelta> {
+  async changesSince(since: number): Promise<CatalogDelta> {
     const keys = [...this.changes].filter(([, version]) => version > since).map(([key]) => key);
     const tools: StoredTool[] = [];
     const removed: string[] = [];
@@ -56,7 +54,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.current, tools, removed, away: [...this.away] };
   }
 
-  override async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
+  async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
     const { ttlMs, footing } = terms;
     const isSuperseded = footing?.isNew === false && !this.isKept(owner, footing.registration);
     const change = { added: [], changed: [], removed: [], conflicts: [], moved: [], isSuperseded } as Omit<
@@ -90,7 +88,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { ...change, version: this.bump([...change.added, ...change.changed]) };
   }
 
-  override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
+  async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
     const known = this.tools.get(tool.key);
     if (known?.owner !== tool.owner || toStamp(known) !== toStamp(seen))
       return { version: this.current, added: [], changed: [], removed: [] };
@@ -98,7 +96,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.bump([tool.key]), added: [], changed: [tool.key], removed: [] };
   }
 
-  override retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
+  retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
     const named = new Set(keys);
     const isStale = registration !== undefined && !this.isKept(owner, registration);
     return this.remove(
@@ -107,16 +105,16 @@ export class MemoryDefinitionStore extends DefinitionStore {
     );
   }
 
-  override async forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
+  async forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
     const wasKept = this.kept.delete(owner);
     return { ...(await this.remove(owner, this.keysOf(owner))), wasKept };
   }
 
-  override removeOrphans(owner: string): Promise<StoreChange> {
+  removeOrphans(owner: string): Promise<StoreChange> {
     return this.remove(owner, this.kept.has(owner) ? [] : this.keysOf(owner));
   }
 
-  override async remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
+  async remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
     const removed = keys.filter((key) => this.tools.get(key)?.owner === owner);
     for (const key of removed) this.tools.delete(key);
     if (this.keysOf(owner).length === 0) {
@@ -126,7 +124,7 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return { version: this.bump(removed), added: [], changed: [], removed };
   }
 
-  override async expire(): Promise<{ owner: string; change: StoreChange }[]> {
+  async expire(): Promise<{ owner: string; change: StoreChange }[]> {
     const expired: { owner: string; change: StoreChange }[] = [];
     for (const [owner, until] of this.leases) {
       if (until > this.clock.now()) continue;
@@ -138,50 +136,50 @@ export class MemoryDefinitionStore extends DefinitionStore {
     return expired;
   }
 
-  override async registrations(): Promise<StoredRegistration[]> {
+  async registrations(): Promise<StoredRegistration[]> {
     return [...this.kept.values()].map((text) => JSON.parse(text) as StoredRegistration);
   }
 
-  override async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
+  async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
     return new Map([...this.protections].filter(([key]) => keys.includes(key)));
   }
 
-  override async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
+  async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
     for (const [key, protections] of floors) this.protections.set(key, structuredClone(protections));
   }
 
-  override async dropFloors(keys: readonly string[]): Promise<void> {
+  async dropFloors(keys: readonly string[]): Promise<void> {
     for (const key of keys) this.protections.delete(key);
   }
 
-  override async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
+  async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
     return new Map([...(this.pins.get(owner) ?? [])].filter(([key]) => keys.includes(key)));
   }
 
-  override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
+  async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
     const kept = this.pins.get(owner) ?? new Map<string, string>();
     for (const [key, pin] of pins) if (kept.has(key) || kept.size < MAX_PINS) kept.set(key, pin);
     this.pins.set(owner, kept);
   }
 
-  override async dropPins(owner: string): Promise<void> {
+  async dropPins(owner: string): Promise<void> {
     this.pins.delete(owner);
   }
 
-  override async documentHash(owner: string): Promise<string | undefined> {
+  async documentHash(owner: string): Promise<string | undefined> {
     return this.documents.get(owner);
   }
 
-  override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
+  async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) this.documents.delete(owner);
     else this.documents.set(owner, sha256);
   }
 
-  override async looks(): Promise<Map<string, StoredLook>> {
+  async looks(): Promise<Map<string, StoredLook>> {
     return new Map(this.seenLooks);
   }
 
-  override async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
+  async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
     if (look) this.seenLooks.set(owner, toStoredLook(look, this.seenLooks.get(owner)));
     else this.seenLooks.delete(owner);
   }

@@ -3,7 +3,8 @@ import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/r
 import { executorClass } from '@toolfleet/contracts/subjects';
 import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { withTimeout, type Clock } from '@toolfleet/resilience';
-import type { DefinitionStore, Quarantine, StoredTool } from './definition-store.js';
+import type { Quarantine, StoredTool } from './definition-store.js';
+import type { DefinitionStore } from './redis-definition-store.js';
 import { toolKey } from './tool-key.js';
 
 /** Tools per page by default and at most. */

@@ -13,12 +13,12 @@ import { checkDefinition } from './check-definition.js';
 import {
   sharingSince,
   toDefinitionChanged,
-  type DefinitionStore,
   type Footing,
   type PutChange,
   type StoreChange,
   type ToolWrite,
 } from './definition-store.js';
+import type { DefinitionStore } from './redis-definition-store.js';
 import { admitOrQuarantine, isPinned, toPendingApproval, toPin } from './quarantine.js';
 import { supersededError } from './source-store.js';
 import { keyName, parseOwner, sourceTenant, toolKey, toOwner } from './tool-key.js';

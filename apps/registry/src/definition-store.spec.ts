@@ -1,15 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
 import { FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
-import {
-  type DefinitionStore,
-  type Footing,
-  type StoredRegistration,
-  type StoredTool,
-  type ToolWrite,
-} from './definition-store.js';
+import { type Footing, type StoredRegistration, type StoredTool, type ToolWrite } from './definition-store.js';
 import { MemoryDefinitionStore } from '../spec/memory-definition-store.js';
-import { RedisDefinitionStore } from './redis-definition-store.js';
+import { RedisDefinitionStore, type DefinitionStore } from './redis-definition-store.js';
 
 const QUOTAS = { sources: 20, source_bytes: 1_000_000 };
 

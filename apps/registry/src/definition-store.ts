@@ -2,7 +2,6 @@ import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { DefinitionChanged, RefusedTool, SourceState } from '@toolfleet/contracts/registry';
 import { sharesResults, type ToolDefinition, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import { sha256Hex } from '@toolfleet/bounded-schema';
-import type { Protections } from './announcements.js';
 import { keyName } from './tool-key.js';
 
 /** A stored definition: the one in effect, and the one that awaits approval. */
@@ -147,57 +146,6 @@ export function toStoredLook(look: SourceLook, before: StoredLook | undefined): 
     notes: look.notes.slice(0, MAX_LOOK_ROWS),
     okAt: look.state === 'ok' ? look.at : before?.okAt,
   };
-}
-
-/**
- * Durable definitions of all tools, with a version that grows with every change. Each method is atomic. Infrastructure
- * failures reject. The conformance cases in definition-store.spec.ts define the behavior for every implementation.
- */
-export abstract class DefinitionStore {
-  /** The current catalog version. */
-  abstract version(): Promise<number>;
-  /** Changes after version `since`; 0 reads everything. */
-  abstract changesSince(since: number): Promise<CatalogDelta>;
-  /**
-   * Writes tools of one owner, except keys of other owners (conflicts) and keys that changed meanwhile (moved).
-   * @throws ToolError QUOTA_EXCEEDED for a new registration beyond the quotas of its tenant; then nothing is written
-   */
-  abstract put(owner: string, writes: readonly ToolWrite[], terms?: PutTerms): Promise<PutChange>;
-  /** Replaces one tool if it is still `seen`; otherwise nothing changes. The lease of its owner is not renewed. */
-  abstract replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange>;
-  /** Removes all tools of an owner except `keys`. With a registration: only if exactly that one is stored. */
-  abstract retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange>;
-  /** Removes the named tools of an owner. */
-  abstract remove(owner: string, keys: readonly string[]): Promise<StoreChange>;
-  /** Removes all tools of an owner and its registration. `wasKept`: a registration was stored. */
-  abstract forget(owner: string): Promise<StoreChange & { wasKept: boolean }>;
-  /** Removes all tools of an owner that has no stored registration. */
-  abstract removeOrphans(owner: string): Promise<StoreChange>;
-  /** Marks owners after their lease as unavailable. If several replicas call it, only one receives the change of an owner. */
-  abstract expire(): Promise<{ owner: string; change: StoreChange }[]>;
-
-  abstract registrations(): Promise<StoredRegistration[]>;
-
-  /** The protections that announcements of these keys must keep. Keys without any are left out. */
-  abstract floors(keys: readonly string[]): Promise<Map<string, Protections>>;
-  /** Stores protections. They outlive the tool; only `dropFloors` removes them. */
-  abstract raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void>;
-  abstract dropFloors(keys: readonly string[]): Promise<void>;
-
-  /** Pins of tools that an owner listed earlier, by key. */
-  abstract removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>>;
-  /** Stores the pins of tools that are about to be removed; at most `MAX_PINS` per owner. */
-  abstract keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void>;
-  abstract dropPins(owner: string): Promise<void>;
-
-  /** SHA-256 of the document from which an owner's tools were last made; undefined if none is stored. */
-  abstract documentHash(owner: string): Promise<string | undefined>;
-  abstract keepDocumentHash(owner: string, sha256: string | undefined): Promise<void>;
-
-  /** The last looks at sources, by owner. */
-  abstract looks(): Promise<Map<string, StoredLook>>;
-  /** Records a look; undefined forgets those at this source. */
-  abstract keepLook(owner: string, look: SourceLook | undefined): Promise<void>;
 }
 
 /** Pins kept per owner. The limit stops a server that lists different tools each time from filling the store. */

@@ -17,11 +17,11 @@ import type { Catalog } from './catalog.js';
 import {
   sharingSince,
   toDefinitionChanged,
-  type DefinitionStore,
   type Quarantine,
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
+import type { DefinitionStore } from './redis-definition-store.js';
 import { findSuspicions } from './suspicion/suspicious-text.js';
 import { toRevision } from './tool-key.js';
 

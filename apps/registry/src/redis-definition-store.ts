@@ -3,7 +3,6 @@ import { DEFAULT_QUOTAS, quotaExceeded, type Quotas } from '@toolfleet/contracts
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import {
-  DefinitionStore,
   MAX_PINS,
   registrationStamp,
   registrationText,
@@ -63,14 +62,13 @@ type PutReply = [
  * Definitions in Redis. Writes are Lua scripts (apps/registry/lua): whether a name is free or a registration still stored is decided
  * in the step that writes, because several replicas may register at once.
  */
-export class RedisDefinitionStore extends DefinitionStore {
+export class RedisDefinitionStore {
   private readonly scripts: Record<'put' | 'replace' | 'remove' | 'expire', Script>;
 
   constructor(
     private readonly redis: Redis,
     private readonly quotas: Pick<Quotas, 'sources' | 'source_bytes'> = DEFAULT_QUOTAS,
   ) {
-    super();
     this.scripts = {
       put: defineScript(redis, 'registryPut', SCRIPT_KEYS, PUT),
       replace: defineScript(redis, 'registryReplace', SCRIPT_KEYS, REPLACE),
@@ -79,11 +77,13 @@ export class RedisDefinitionStore extends DefinitionStore {
     };
   }
 
-  override async version(): Promise<number> {
+  /** The current catalog version. */
+  async version(): Promise<number> {
     return Number((await this.redis.get(KEYS.version)) ?? 0);
   }
 
-  override async changesSince(since: number): Promise<CatalogDelta> {
+  /** Changes after version `since`; 0 reads everything. */
+  async changesSince(since: number): Promise<CatalogDelta> {
     // The version is read first: tools read after it may be newer and are then read twice, but none is missed.
     const version = await this.version();
     const away = await this.redis.smembers(KEYS.away);
@@ -102,7 +102,11 @@ export class RedisDefinitionStore extends DefinitionStore {
     return { version, tools, removed, away };
   }
 
-  override async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
+  /**
+   * Writes tools of one owner, except keys of other owners (conflicts) and keys that changed meanwhile (moved).
+   * @throws ToolError QUOTA_EXCEEDED for a new registration beyond the quotas of its tenant; then nothing is written
+   */
+  async put(owner: string, writes: readonly ToolWrite[], terms: PutTerms = {}): Promise<PutChange> {
     const { ttlMs = -1, footing } = terms;
     const all: PutChange = {
       version: 0,
@@ -153,26 +157,31 @@ export class RedisDefinitionStore extends DefinitionStore {
     return all;
   }
 
-  override async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
+  /** Replaces one tool if it is still `seen`; otherwise nothing changes. The lease of its owner is not renewed. */
+  async replace(tool: StoredTool, seen: StoredTool): Promise<StoreChange> {
     const values = [tool.owner, tool.key, toStamp(tool), JSON.stringify(tool), toStamp(seen)];
     const reply = await this.scripts.replace(...scriptKeys(tool.owner), ...values);
     const [version, changed] = reply as [number, string[]];
     return { version, added: [], changed, removed: [] };
   }
 
-  override retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
+  /** Removes all tools of an owner except `keys`. With a registration: only if exactly that one is stored. */
+  retain(owner: string, keys: readonly string[], registration?: StoredRegistration): Promise<StoreChange> {
     return this.drop(owner, 'keep', registration ? registrationStamp(registration) : '', keys);
   }
 
-  override remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
+  /** Removes the named tools of an owner. */
+  remove(owner: string, keys: readonly string[]): Promise<StoreChange> {
     return this.drop(owner, 'only', '', keys);
   }
 
-  override forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
+  /** Removes all tools of an owner and its registration. `wasKept`: a registration was stored. */
+  forget(owner: string): Promise<StoreChange & { wasKept: boolean }> {
     return this.drop(owner, 'forget');
   }
 
-  override removeOrphans(owner: string): Promise<StoreChange> {
+  /** Removes all tools of an owner that has no stored registration. */
+  removeOrphans(owner: string): Promise<StoreChange> {
     return this.drop(owner, 'orphans');
   }
 
@@ -187,7 +196,8 @@ export class RedisDefinitionStore extends DefinitionStore {
     return { version, added: [], changed: [], removed, wasKept: forgotten === 1 };
   }
 
-  override async expire(): Promise<{ owner: string; change: StoreChange }[]> {
+  /** Marks owners after their lease as unavailable. If several replicas call it, only one receives the change of an owner. */
+  async expire(): Promise<{ owner: string; change: StoreChange }[]> {
     const [seconds, micros] = await this.redis.time();
     const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     const overdue = await this.redis.zrangebyscore(KEYS.leases, '-inf', now);
@@ -201,12 +211,13 @@ export class RedisDefinitionStore extends DefinitionStore {
     return expired;
   }
 
-  override async registrations(): Promise<StoredRegistration[]> {
+  async registrations(): Promise<StoredRegistration[]> {
     const values = await this.redis.hvals(KEYS.registrations);
     return values.map((value) => JSON.parse(value) as StoredRegistration);
   }
 
-  override async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
+  /** The protections that announcements of these keys must keep. Keys without any are left out. */
+  async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
     if (keys.length === 0) return new Map();
     const values = await this.redis.hmget(KEYS.protections, ...keys);
     return new Map(
@@ -217,13 +228,15 @@ export class RedisDefinitionStore extends DefinitionStore {
     );
   }
 
-  override async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
+  /** Stores protections. They outlive the tool; only `dropFloors` removes them. */
+  async raiseFloors(floors: ReadonlyMap<string, Protections>): Promise<void> {
     if (floors.size === 0) return;
     const fields = [...floors].flatMap(([key, protections]) => [key, JSON.stringify(protections)]);
     await this.redis.hset(KEYS.protections, ...fields);
   }
 
-  override async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
+  /** Pins of tools that an owner listed earlier, by key. */
+  async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
     if (keys.length === 0) return new Map();
     const values = await this.redis.hmget(pinsKey(owner), ...keys);
     return new Map(
@@ -234,38 +247,42 @@ export class RedisDefinitionStore extends DefinitionStore {
     );
   }
 
-  override async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
+  /** Stores the pins of tools that are about to be removed; at most `MAX_PINS` per owner. */
+  async keepPins(owner: string, pins: ReadonlyMap<string, string>): Promise<void> {
     const left = MAX_PINS - (await this.redis.hlen(pinsKey(owner)));
     const fields = [...pins].slice(0, Math.max(0, left)).flat();
     if (fields.length > 0) await this.redis.hset(pinsKey(owner), ...fields);
   }
 
-  override async dropPins(owner: string): Promise<void> {
+  async dropPins(owner: string): Promise<void> {
     await this.redis.del(pinsKey(owner));
   }
 
-  override async documentHash(owner: string): Promise<string | undefined> {
+  /** SHA-256 of the document from which an owner's tools were last made; undefined if none is stored. */
+  async documentHash(owner: string): Promise<string | undefined> {
     return (await this.redis.hget(KEYS.documents, owner)) ?? undefined;
   }
 
-  override async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
+  async keepDocumentHash(owner: string, sha256: string | undefined): Promise<void> {
     if (sha256 === undefined) await this.redis.hdel(KEYS.documents, owner);
     else await this.redis.hset(KEYS.documents, owner, sha256);
   }
 
-  override async looks(): Promise<Map<string, StoredLook>> {
+  /** The last looks at sources, by owner. */
+  async looks(): Promise<Map<string, StoredLook>> {
     const all = await this.redis.hgetall(KEYS.looks);
     return new Map(Object.entries(all).map(([owner, text]) => [owner, JSON.parse(text) as StoredLook]));
   }
 
-  override async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
+  /** Records a look; undefined forgets those at this source. */
+  async keepLook(owner: string, look: SourceLook | undefined): Promise<void> {
     if (!look) return void (await this.redis.hdel(KEYS.looks, owner));
     const before = await this.redis.hget(KEYS.looks, owner);
     const kept = toStoredLook(look, before === null ? undefined : (JSON.parse(before) as StoredLook));
     await this.redis.hset(KEYS.looks, owner, JSON.stringify(kept));
   }
 
-  override async dropFloors(keys: readonly string[]): Promise<void> {
+  async dropFloors(keys: readonly string[]): Promise<void> {
     if (keys.length > 0) await this.redis.hdel(KEYS.protections, ...keys);
   }
 }
@@ -281,3 +298,6 @@ function scriptKeys(owner: string): string[] {
   const kept = keptKey(tenantOf(owner) ?? '');
   return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations, kept];
 }
+
+/** The methods of the store, for specs that replace it. */
+export type DefinitionStore = Pick<RedisDefinitionStore, keyof RedisDefinitionStore>;

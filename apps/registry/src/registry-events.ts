@@ -2,7 +2,8 @@ import { OPERATOR_TENANT, type EpochMs } from '@toolfleet/contracts';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Catalog } from './catalog.js';
-import type { DefinitionStore, Quarantine, StoredLook, StoredTool } from './definition-store.js';
+import type { Quarantine, StoredLook, StoredTool } from './definition-store.js';
+import type { DefinitionStore } from './redis-definition-store.js';
 import { parseOwner, sourceTenant, toOwner } from './tool-key.js';
 
 /**

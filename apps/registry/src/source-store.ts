@@ -1,7 +1,8 @@
 import { isJsonObject, isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { holdsSealed } from '@toolfleet/service';
-import type { DefinitionStore, StoredRegistration } from './definition-store.js';
+import type { StoredRegistration } from './definition-store.js';
+import type { DefinitionStore } from './redis-definition-store.js';
 import { sourceName } from './tool-key.js';
 
 type Kind = StoredRegistration['kind'];

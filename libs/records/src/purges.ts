@@ -1,22 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import {
-  OPERATOR_TENANT,
-  TENANT_ID_PATTERN,
-  ToolError,
-  type EpochMs,
-  type Milliseconds,
-  type Principal,
-} from '@toolfleet/contracts';
+import { OPERATOR_TENANT, TENANT_ID_PATTERN, ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { hasRight, requireRight } from '@toolfleet/access';
-
-/** Subject of a purge: a tenant, or one of its users. */
-interface PurgeScope {
-  tenantId: string;
-  userId?: string;
-}
+import type { PurgeRecord, PurgeScope, RedisPurgeStore } from './redis-purge-store.js';
 
 /** The request of a caller. */
 interface PurgeRequest extends PurgeScope {
@@ -24,30 +12,6 @@ interface PurgeRequest extends PurgeScope {
   dryRun: boolean;
   /** Must repeat what `confirmation` gives, unless it is a dry run. */
   confirm?: string;
-}
-
-export type PurgeCounts = Record<string, number>;
-
-/** A purge with its progress. */
-export interface PurgeRecord extends PurgeScope {
-  id: string;
-  dryRun: boolean;
-  /** Replaces the tenant or user in the ledger. */
-  pseudonym: string;
-  requestedBy: string;
-  requestedAt: EpochMs;
-  state: 'running' | 'done';
-  /** Names of the finished steps. */
-  done: string[];
-  /** Removed rows, or counted by a dry run, by kind. */
-  counts: PurgeCounts;
-  /** Rows that were there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
-  remaining: PurgeCounts;
-  /** API keys of the scope, to name their calls. Collected before they are deleted. */
-  keyIds: string[];
-  /** Why the last attempt stopped; it is repeated. */
-  error?: string;
-  finishedAt?: EpochMs;
 }
 
 /** Dependencies of a step. */
@@ -65,25 +29,8 @@ export interface PurgeStep {
   run(task: PurgeTask): Promise<void>;
 }
 
-/** Keeps purges with their progress. Injected by type; see RedisPurgeStore. */
-export abstract class PurgeStore {
-  abstract create(record: PurgeRecord): Promise<void>;
-  abstract get(id: string): Promise<PurgeRecord | undefined>;
-  /** Ids of purges that have not ended. */
-  abstract open(): Promise<string[]>;
-  abstract finishStep(id: string, step: string): Promise<void>;
-  abstract count(id: string, field: 'counts' | 'remaining', kind: string, amount: number): Promise<void>;
-  abstract setKeyIds(id: string, keyIds: readonly string[]): Promise<void>;
-  abstract clearRemaining(id: string): Promise<void>;
-  abstract fail(id: string, error: string): Promise<void>;
-  abstract finish(id: string, at: EpochMs): Promise<void>;
-  /** Takes or renews the right to work on a purge. False: another gateway has it. */
-  abstract lease(id: string, holder: string): Promise<boolean>;
-  abstract release(id: string, holder: string): Promise<void>;
-}
-
 interface PurgesDeps {
-  store: PurgeStore;
+  store: RedisPurgeStore;
   steps: readonly PurgeStep[];
   /** Ids of the API keys of a scope. */
   keyIds(scope: PurgeScope): Promise<string[]>;

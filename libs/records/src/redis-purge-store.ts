@@ -1,6 +1,35 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { PurgeStore, type PurgeCounts, type PurgeRecord } from './purges.js';
+
+/** Subject of a purge: a tenant, or one of its users. */
+export interface PurgeScope {
+  tenantId: string;
+  userId?: string;
+}
+
+export type PurgeCounts = Record<string, number>;
+
+/** A purge with its progress. */
+export interface PurgeRecord extends PurgeScope {
+  id: string;
+  dryRun: boolean;
+  /** Replaces the tenant or user in the ledger. */
+  pseudonym: string;
+  requestedBy: string;
+  requestedAt: EpochMs;
+  state: 'running' | 'done';
+  /** Names of the finished steps. */
+  done: string[];
+  /** Removed rows, or counted by a dry run, by kind. */
+  counts: PurgeCounts;
+  /** Rows that were there again at the end: written by calls that ran meanwhile. Empty after a complete purge. */
+  remaining: PurgeCounts;
+  /** API keys of the scope, to name their calls. Collected before they are deleted. */
+  keyIds: string[];
+  /** Why the last attempt stopped; it is repeated. */
+  error?: string;
+  finishedAt?: EpochMs;
+}
 
 const OPEN = '{purge}:open';
 const recordKey = (id: string): string => `{purge}:${id}`;
@@ -12,20 +41,13 @@ const TTL_SECONDS = 30 * 86_400;
 const LEASE_MS = 20_000;
 
 /** Purges as hashes `{purge}:<id>`: `request` as JSON, `done:<step>`, `counts:<kind>` and `remaining:<kind>`. */
-export class RedisPurgeStore extends PurgeStore {
+export class RedisPurgeStore {
   constructor(
     private readonly redis: Redis,
     private readonly leaseMs = LEASE_MS,
-  ) {
-    super();
-  }
+  ) {}
 
-  override async create({
-    counts: _counts,
-    remaining: _remaining,
-    done: _done,
-    ...request
-  }: PurgeRecord): Promise<void> {
+  async create({ counts: _counts, remaining: _remaining, done: _done, ...request }: PurgeRecord): Promise<void> {
     const key = recordKey(request.id);
     await this.redis
       .multi()
@@ -35,7 +57,7 @@ export class RedisPurgeStore extends PurgeStore {
       .exec();
   }
 
-  override async get(id: string): Promise<PurgeRecord | undefined> {
+  async get(id: string): Promise<PurgeRecord | undefined> {
     const { request, state, error, key_ids, finished_at, ...progress } = await this.redis.hgetall(recordKey(id));
     if (request === undefined) return undefined;
     const under = (prefix: string): [string, string][] =>
@@ -56,32 +78,33 @@ export class RedisPurgeStore extends PurgeStore {
     };
   }
 
-  override open(): Promise<string[]> {
+  /** Ids of purges that have not ended. */
+  open(): Promise<string[]> {
     return this.redis.smembers(OPEN);
   }
 
-  override async finishStep(id: string, step: string): Promise<void> {
+  async finishStep(id: string, step: string): Promise<void> {
     await this.redis.multi().hset(recordKey(id), `done:${step}`, 1).hdel(recordKey(id), 'error').exec();
   }
 
-  override async count(id: string, field: 'counts' | 'remaining', kind: string, amount: number): Promise<void> {
+  async count(id: string, field: 'counts' | 'remaining', kind: string, amount: number): Promise<void> {
     await this.redis.hincrby(recordKey(id), `${field}:${kind}`, amount);
   }
 
-  override async setKeyIds(id: string, keyIds: readonly string[]): Promise<void> {
+  async setKeyIds(id: string, keyIds: readonly string[]): Promise<void> {
     await this.redis.hset(recordKey(id), 'key_ids', JSON.stringify(keyIds));
   }
 
-  override async clearRemaining(id: string): Promise<void> {
+  async clearRemaining(id: string): Promise<void> {
     const fields = (await this.redis.hkeys(recordKey(id))).filter((field) => field.startsWith('remaining:'));
     if (fields.length > 0) await this.redis.hdel(recordKey(id), ...fields);
   }
 
-  override async fail(id: string, error: string): Promise<void> {
+  async fail(id: string, error: string): Promise<void> {
     await this.redis.multi().hset(recordKey(id), 'error', error).expire(recordKey(id), TTL_SECONDS).exec();
   }
 
-  override async finish(id: string, at: EpochMs): Promise<void> {
+  async finish(id: string, at: EpochMs): Promise<void> {
     await this.redis
       .multi()
       .hset(recordKey(id), { state: 'done', finished_at: at })
@@ -91,13 +114,14 @@ export class RedisPurgeStore extends PurgeStore {
       .exec();
   }
 
-  override async lease(id: string, holder: string): Promise<boolean> {
+  /** Takes or renews the right to work on a purge. False: another gateway has it. */
+  async lease(id: string, holder: string): Promise<boolean> {
     if ((await this.redis.set(leaseKey(id), holder, 'PX', this.leaseMs, 'NX')) === 'OK') return true;
     if ((await this.redis.get(leaseKey(id))) !== holder) return false;
     return (await this.redis.pexpire(leaseKey(id), this.leaseMs)) === 1;
   }
 
-  override async release(id: string, holder: string): Promise<void> {
+  async release(id: string, holder: string): Promise<void> {
     if ((await this.redis.get(leaseKey(id))) === holder) await this.redis.del(leaseKey(id));
   }
 }

@@ -23,7 +23,8 @@ import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { requireRight, toMaker, type CallSight, type Sight } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
-import { isFinal, type AsyncCallJob, type CallStore, type StoredCall } from './call-store.js';
+import { isFinal, type AsyncCallJob, type StoredCall } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 import type { LostCalls } from './lost-calls.js';
 
 /** The session that a caller names, and the user it acts for: sessions of the same name of two users are different ones. */
@@ -61,7 +62,7 @@ type ReaderCall = (callId: string) => Promise<StoredCall | null>;
 
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
-  store: CallStore;
+  store: RedisCallStore;
   generation: Pick<StoreGeneration, 'read'>;
   /** Finds synchronous calls that had an effect or a key. */
   journal: Pick<Journal, 'read'>;

@@ -9,7 +9,8 @@ import {
 } from '@toolfleet/contracts';
 import { resultOmitted } from '@toolfleet/access';
 import { resultSubject } from '@toolfleet/contracts/subjects';
-import type { CallStore, StoredCall } from './call-store.js';
+import type { StoredCall } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 
 /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
 export type PublishBody = (subject: string, body: CallBody) => void;
@@ -20,7 +21,7 @@ export type PublishBody = (subject: string, body: CallBody) => void;
  */
 export class CallEnds {
   constructor(
-    private readonly store: Pick<CallStore, 'finish'>,
+    private readonly store: Pick<RedisCallStore, 'finish'>,
     private readonly publish: PublishBody,
   ) {}
 

@@ -40,41 +40,6 @@ export interface StoredCall {
 /** An event before it has an id. */
 export type NewCallEvent = CallEvent extends infer E ? (E extends CallEvent ? Omit<E, 'id'> : never) : never;
 
-/** Stores asynchronous calls until `CALL_RESULT_TTL_SECONDS` after their end. */
-export abstract class CallStore {
-  /** Stores a new call. */
-  abstract create(call: StoredCall): Promise<void>;
-  /**
-   * Stores a call that may be stored already: one that waits for an approval, or that was approved and waits for a worker. A program that
-   * runs may wait again, for an approval with another job.
-   * @param ttlSeconds how long it is kept if nothing else happens to it; default as for every call
-   * @returns false when it is stored in this state or a later one
-   */
-  abstract enter(call: StoredCall, ttlSeconds?: number): Promise<boolean>;
-  /** The call of this id, of any tenant; null if there is none. */
-  abstract get(callId: string): Promise<StoredCall | null>;
-  /** Like `get`, but a large result stays text: it is sent on without being parsed (10 ms for each megabyte). */
-  abstract getText(callId: string): Promise<StoredCall | null>;
-  /** Like `get`, without the result (may be megabytes). */
-  abstract getState(callId: string): Promise<StoredCall | null>;
-  /**
-   * Notes that a worker has begun.
-   * @returns false if the call has ended: its job was delivered again because the queue missed that end
-   */
-  abstract begin(callId: string): Promise<boolean>;
-  abstract append(callId: string, event: NewCallEvent): Promise<void>;
-  /** Stores facts that appear while a call runs. A question that a task no longer asks may be asked, and answered, again. */
-  abstract note(callId: string, found: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void>;
-  /** Notes that questions of the task of a call were answered, by their keys. */
-  abstract noteAnswers(callId: string, keys: readonly string[]): Promise<void>;
-  /** Events after `afterId`, oldest first. */
-  abstract events(callId: string, afterId?: string): Promise<CallEvent[]>;
-  /** Open calls after their deadline at `now`, at most so many. */
-  abstract overdue(now: EpochMs, most: number): Promise<StoredCall[]>;
-  /** Ends a call; the first end stays. @returns whether this was the first */
-  abstract finish(callId: string, state: CallState, result?: CallBody): Promise<boolean>;
-}
-
 /** A job of `tool-calls`: a call request as JSON. Its id is the call id. */
 export interface AsyncCallJob {
   call_id: string;

@@ -15,12 +15,13 @@ import { AbortSource, onAbort, type Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
 import { fromQueued, type QueuedRequest } from './async-calls.js';
 import { readParked, type ParkedCalls } from './parked-calls.js';
-import { isFinal, type AsyncCallJob, type CallStore } from './call-store.js';
+import { isFinal, type AsyncCallJob } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
 interface CallWorkerDeps {
   executeCall: ExecuteCall;
-  store: CallStore;
+  store: RedisCallStore;
   /** Whether the credential that made a call may still be used. */
   status: Pick<CredentialStatus, 'findRefusal'>;
   /** Shows whether the effect of a call that runs again may have begun. */
@@ -142,7 +143,7 @@ async function findRefusal(
   });
 }
 
-const hasNotEnded = async (store: CallStore, callId: string): Promise<boolean> => {
+const hasNotEnded = async (store: RedisCallStore, callId: string): Promise<boolean> => {
   const call = await store.get(callId);
   return !call || !isFinal(call.state);
 };

@@ -3,7 +3,8 @@ import { callBody, explainFailure, failed } from '@toolfleet/engine';
 import { unknownOutcome, type Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
 import { Rounds, type Clock } from '@toolfleet/resilience';
-import type { AsyncCallJob, CallStore, StoredCall } from './call-store.js';
+import type { AsyncCallJob, StoredCall } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 import { stateOf, type CallEnds } from './call-ends.js';
 
 /** How often a gateway looks for calls after their time. */
@@ -13,7 +14,7 @@ const MAX_SWEPT = 500;
 
 interface LostCallsDeps {
   queue: Pick<JobQueue<AsyncCallJob, unknown>, 'record' | 'withdraw' | 'discard' | 'time'>;
-  store: Pick<CallStore, 'overdue'>;
+  store: Pick<RedisCallStore, 'overdue'>;
   /** Decides how a call with a begun effect ends. */
   journal: Pick<Journal, 'read' | 'withdraw'>;
   ends: CallEnds;

@@ -39,7 +39,8 @@ import {
 } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
-import { isFinal, type CallStore, type StoredCall } from './call-store.js';
+import { isFinal, type StoredCall } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 
 /** The record of approvals, owned by the service `records`. Rejects with a ToolError while it is unavailable. */
 export interface ApprovalRecords {
@@ -49,7 +50,7 @@ export interface ApprovalRecords {
 interface ParkedCallsDeps {
   records: ApprovalRecords;
   asyncCalls: Pick<AsyncCalls, 'wake'>;
-  store: Pick<CallStore, 'enter' | 'getState'>;
+  store: Pick<RedisCallStore, 'enter' | 'getState'>;
   clock: Clock;
   /** Maximum time for a decision. */
   maxWaitMs: Milliseconds;

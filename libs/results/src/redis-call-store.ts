@@ -16,7 +16,7 @@ import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } 
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import { BODY_REF } from './redis-kept-results.js';
-import { CallStore, isFinal, type NewCallEvent, type StoredCall } from './call-store.js';
+import { isFinal, type NewCallEvent, type StoredCall } from './call-store.js';
 
 /** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;
@@ -33,7 +33,7 @@ const FINISH_CALL = readFileSync(new URL('../lua/finish-call.lua', import.meta.u
  * Calls as hashes `{call:<id>}:record`, their events as streams `{call:<id>}:events`, and the answered questions of their tasks as sets
  * `{call:<id>}:answers`; one slot per call on Redis Cluster.
  */
-export class RedisCallStore extends CallStore {
+export class RedisCallStore {
   readonly #begin: Script<number>;
   readonly #enter: Script<number>;
   readonly #finish: Script<number>;
@@ -47,13 +47,13 @@ export class RedisCallStore extends CallStore {
     /** Keeps large results; without one all are kept in Redis. */
     private readonly large?: LargeResults,
   ) {
-    super();
     this.#begin = defineScript(redis, 'beginCall', 2, BEGIN_CALL);
     this.#enter = defineScript(redis, 'enterCall', 2, ENTER_CALL);
     this.#finish = defineScript(redis, 'finishCall', 2, FINISH_CALL);
   }
 
-  override async create(call: StoredCall): Promise<void> {
+  /** Stores a new call. */
+  async create(call: StoredCall): Promise<void> {
     const key = recordKey(call.callId);
     const stored = this.redis
       .multi()
@@ -65,7 +65,13 @@ export class RedisCallStore extends CallStore {
     await Promise.all([this.#noteOpen(call), stored]);
   }
 
-  override async enter(call: StoredCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
+  /**
+   * Stores a call that may be stored already: one that waits for an approval, or that was approved and waits for a worker. A program that
+   * runs may wait again, for an approval with another job.
+   * @param ttlSeconds how long it is kept if nothing else happens to it; default as for every call
+   * @returns false when it is stored in this state or a later one
+   */
+  async enter(call: StoredCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
     if (call.deadlineAt === undefined) await this.redis.zrem(OPEN_CALLS, call.callId);
     await this.#noteOpen(call);
     const event = call.state === 'accepted' ? JSON.stringify({ type: 'accepted' } satisfies NewCallEvent) : '';
@@ -80,14 +86,16 @@ export class RedisCallStore extends CallStore {
     if (deadlineAt !== undefined) await this.redis.zadd(OPEN_CALLS, deadlineAt, callId);
   }
 
-  override async get(callId: string): Promise<StoredCall | null> {
+  /** The call of this id, of any tenant; null if there is none. */
+  async get(callId: string): Promise<StoredCall | null> {
     const call = await this.getText(callId);
     if (!call?.resultText) return call;
     const { resultText, ...rest } = call;
     return { ...rest, result: JSON.parse(resultText.toString()) as CallBody };
   }
 
-  override async getText(callId: string): Promise<StoredCall | null> {
+  /** Like `get`, but a large result stays text: it is sent on without being parsed (10 ms for each megabyte). */
+  async getText(callId: string): Promise<StoredCall | null> {
     const values = await this.redis.hmgetBuffer(recordKey(callId), 'result', 'object', 'arguments', ...STATE_FIELDS);
     const [result, object, args, ...state] = values;
     const texts = [args, ...state].map((value) => value?.toString());
@@ -107,12 +115,14 @@ export class RedisCallStore extends CallStore {
     return open;
   }
 
-  override async getState(callId: string): Promise<StoredCall | null> {
+  /** Like `get`, without the result (may be megabytes). */
+  async getState(callId: string): Promise<StoredCall | null> {
     const values = await this.redis.hmget(recordKey(callId), ...STATE_FIELDS);
     return toStoredCall(callId, zip(STATE_FIELDS, values));
   }
 
-  override async overdue(now: EpochMs, most: number): Promise<StoredCall[]> {
+  /** Open calls after their deadline at `now`, at most so many. */
+  async overdue(now: EpochMs, most: number): Promise<StoredCall[]> {
     const ids = await this.redis.zrangebyscore(OPEN_CALLS, '-inf', now, 'LIMIT', 0, most);
     const calls = await Promise.all(ids.map((callId) => this.getState(callId)));
     const open = calls.filter((call) => call !== null && !isFinal(call.state)) as StoredCall[];
@@ -121,12 +131,16 @@ export class RedisCallStore extends CallStore {
     return open;
   }
 
-  override async begin(callId: string): Promise<boolean> {
+  /**
+   * Notes that a worker has begun.
+   * @returns false if the call has ended: its job was delivered again because the queue missed that end
+   */
+  async begin(callId: string): Promise<boolean> {
     const event = JSON.stringify({ type: 'started' } satisfies NewCallEvent);
     return (await this.#begin(recordKey(callId), eventsKey(callId), event, String(this.ttlSeconds))) === 1;
   }
 
-  override async append(callId: string, event: NewCallEvent): Promise<void> {
+  async append(callId: string, event: NewCallEvent): Promise<void> {
     const key = eventsKey(callId);
     await this.redis
       .multi()
@@ -135,7 +149,8 @@ export class RedisCallStore extends CallStore {
       .exec();
   }
 
-  override async note(callId: string, { task, rpcCode }: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void> {
+  /** Stores facts that appear while a call runs. A question that a task no longer asks may be asked, and answered, again. */
+  async note(callId: string, { task, rpcCode }: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void> {
     const key = recordKey(callId);
     const changes = this.redis.multi();
     if (rpcCode !== undefined) changes.hset(key, 'rpc_code', String(rpcCode));
@@ -148,7 +163,8 @@ export class RedisCallStore extends CallStore {
     await changes.expire(key, this.ttlSeconds).exec();
   }
 
-  override async noteAnswers(callId: string, keys: readonly string[]): Promise<void> {
+  /** Notes that questions of the task of a call were answered, by their keys. */
+  async noteAnswers(callId: string, keys: readonly string[]): Promise<void> {
     const key = answersKey(callId);
     await this.redis
       .multi()
@@ -157,7 +173,8 @@ export class RedisCallStore extends CallStore {
       .exec();
   }
 
-  override async events(callId: string, afterId?: string): Promise<CallEvent[]> {
+  /** Events after `afterId`, oldest first. */
+  async events(callId: string, afterId?: string): Promise<CallEvent[]> {
     const entries = await this.redis.xrange(eventsKey(callId), afterId === undefined ? '-' : `(${afterId}`, '+');
     const events = entries.map(
       ([id, fields]) => ({ id, ...(JSON.parse(fields[1] ?? '{}') as NewCallEvent) }) as CallEvent,
@@ -171,7 +188,8 @@ export class RedisCallStore extends CallStore {
     );
   }
 
-  override async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
+  /** Ends a call; the first end stays. @returns whether this was the first */
+  async finish(callId: string, state: CallState, result?: CallBody): Promise<boolean> {
     const event: NewCallEvent = { type: 'done', state };
     const stored: StoredResult = result ? await this.#kept(callId, result) : { text: '', movesOutcome: false };
     const ended = await this.#finish(

@@ -2,7 +2,7 @@ import type { CallRequest, CallResult, Milliseconds } from '@toolfleet/contracts
 import { actingUserId, callBody, ResultShelf, type KeptHandle } from '@toolfleet/engine';
 import type { KeptResults } from '@toolfleet/journal';
 import type { Clock } from '@toolfleet/resilience';
-import type { CallStore } from './call-store.js';
+import type { RedisCallStore } from './redis-call-store.js';
 import { toMaker } from '@toolfleet/access';
 
 /**
@@ -11,7 +11,7 @@ import { toMaker } from '@toolfleet/access';
  */
 export class CallResultShelf extends ResultShelf {
   constructor(
-    private readonly store: Pick<CallStore, 'create' | 'finish'>,
+    private readonly store: Pick<RedisCallStore, 'create' | 'finish'>,
     private readonly results: Pick<KeptResults, 'admit'>,
     private readonly clock: Clock,
     /** Lifetime of a record in the store. */

@@ -37,7 +37,7 @@ import {
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
 import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
-import { CallBodies, CallRecorder, NatsCallRecords, type BodySettings } from '@toolfleet/records';
+import { CallBodies, CallRecorder, CallRecords, type BodySettings } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
 import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
@@ -101,7 +101,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     gateways: deps.gateways,
     onLocalDecision: limiterFallback(metrics, clock),
   });
-  const callRecords = settings.GATEWAY_CALL_SPOOL > 0 ? new NatsCallRecords(nats) : undefined;
+  const callRecords = settings.GATEWAY_CALL_SPOOL > 0 ? new CallRecords(nats) : undefined;
   const bodies = new CallBodies(deps.bodies);
   const recorder =
     callRecords &&

@@ -58,7 +58,7 @@ import { NatsCalls } from '../nats/nats-calls.js';
 import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import { CallBodyReader, CallFeed, ContentReadings, NatsCallRecords, type Purges } from '@toolfleet/records';
+import { CallBodyReader, CallFeed, ContentReadings, CallRecords, type Purges } from '@toolfleet/records';
 import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 
 /**
@@ -170,7 +170,7 @@ function wireCatalog(
   const toolsets = new Toolsets(source, definitions, clock, CATALOG_TTL_MS);
   const list = new ToolList(definitions, toolsets);
   const featureDefinitions = new DefinitionCache(source.features, clock, CATALOG_TTL_MS);
-  const records = new NatsCallRecords(nats);
+  const records = new CallRecords(nats);
   // Without records of calls there is nothing to learn from.
   const searchHistory =
     settings.GATEWAY_CALL_SPOOL > 0

@@ -3,7 +3,7 @@ import type { CallBody } from '@toolfleet/contracts';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { DEFAULT_RETENTION, RedisJournal, type KeyHolders } from '@toolfleet/journal';
 import { JobQueue, StoreGeneration } from '@toolfleet/queue';
-import { ContentReadings, NatsApprovalRecords, NatsCallRecords } from '@toolfleet/records';
+import { ContentReadings, NatsApprovalRecords, CallRecords } from '@toolfleet/records';
 import {
   ApprovalDecisions,
   ApprovalGrants,
@@ -73,7 +73,7 @@ export function wireResults(
     results: kept,
     lost,
     sight,
-    readings: new ContentReadings(isRecorded ? new NatsCallRecords(nats) : undefined, logger),
+    readings: new ContentReadings(isRecorded ? new CallRecords(nats) : undefined, logger),
     parked: approvals && parkedLookup(approvals),
     clock,
     maxCallMs: settings.GATEWAY_ASYNC_TIMEOUT_MS,

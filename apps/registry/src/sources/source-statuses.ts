@@ -4,7 +4,8 @@ import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { hideSecrets } from '@toolfleet/fleet-file';
 import { canonicalJson, sha256Hex } from '@toolfleet/bounded-schema';
 import type { Catalog } from '../catalog.js';
-import type { DefinitionStore, StoredLook, StoredTool } from '../definition-store.js';
+import type { StoredLook, StoredTool } from '../definition-store.js';
+import type { DefinitionStore } from '../redis-definition-store.js';
 import { toPendingApproval } from '../quarantine.js';
 import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
 

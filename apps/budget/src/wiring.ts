@@ -11,7 +11,7 @@ import { budgetRefresh } from './budget-refresh.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
 import { drainOutbox } from './drain-outbox.js';
-import { LedgerRetention } from './ledger-retention.js';
+import { ledgerRetention } from './ledger-retention.js';
 import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
@@ -95,7 +95,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
     budgetRefresh(budget, { clock, logger }),
     upkeep,
-    ...(keptDays === undefined ? [] : [new LedgerRetention(ledger, keptDays, { clock, logger })]),
+    ...(keptDays === undefined ? [] : [ledgerRetention(ledger, keptDays, host)]),
     ...natsEndpoints(nats, host, [BudgetEndpoint], [budget, purges, new StoreTimeout(settings.STORE_TIMEOUT_MS)]),
   ];
 }

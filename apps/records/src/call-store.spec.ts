@@ -9,7 +9,7 @@ import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresS
 import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BodySeal } from './body-seal.js';
-import { CallRetention } from './call-retention.js';
+import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
@@ -292,7 +292,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
         ],
       };
       const logger = { info: () => {}, warn: (fields: object) => expect.fail(JSON.stringify(fields)) };
-      const retention = new CallRetention(store, kept, { clock, logger: logger as never });
+      const retention = callRetention(store, kept, { clock, logger: logger as never });
       await retention.run();
       await retention.run();
       expect(ids(await store.list({ limit: 100 }))).toEqual([

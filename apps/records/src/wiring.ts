@@ -8,7 +8,7 @@ import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import type { NatsClient } from '@toolfleet/transport';
 import { ApprovalEndpoint } from './approval.endpoint.js';
 import { BodySeal } from './body-seal.js';
-import { CallRetention } from './call-retention.js';
+import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
 import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
 import { ApprovalGrantEndpoint } from './approval-grant.endpoint.js';
@@ -42,7 +42,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
       start: () => store.open(),
       stop: () => store.close(),
     },
-    new CallRetention(store, kept, host),
+    callRetention(store, kept, host),
     webhooks.allowedEndpoints,
     { name: 'egress', stop: () => egress.close() },
     sender,

@@ -1,6 +1,5 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 import { Rounds, type Clock } from '@toolfleet/resilience';
-import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { DefinitionService } from './definition-service.js';
 
@@ -13,8 +12,9 @@ export function livenessSweeper(
   everyMs: Milliseconds,
   clock: Clock,
   logger: Logger,
-): LifecycleComponent {
-  const rounds = new Rounds({
+): Rounds {
+  return new Rounds({
+    name: 'presence',
     clock,
     everyMs,
     firstMs: FIRST_SWEEP_MS,
@@ -24,5 +24,4 @@ export function livenessSweeper(
     },
     onFailure: (error) => logger.warn({ error }, 'the liveness of executors cannot be checked'),
   });
-  return { name: 'presence', start: async () => rounds.start(), stop: async () => void rounds.stop() };
 }

@@ -3,6 +3,8 @@ import type { CancelTimer, Clock } from '@toolfleet/base';
 
 /** What is repeated, and when. */
 interface RoundsOptions {
+  /** Of the component; default: rounds. */
+  name?: string;
   clock: Clock;
   everyMs: Milliseconds;
   /** Time until the first round. Default: `everyMs`. */
@@ -19,7 +21,7 @@ interface RoundsOptions {
 }
 
 /**
- * Repeats work at an interval until it is stopped. Rounds never overlap: one that is due while the last one runs is left out.
+ * Repeats work at an interval until it is stopped; a component of a service. Rounds never overlap: one that is due while the last one runs is left out.
  *
  * ```ts
  * const rounds = new Rounds({ clock, everyMs: 3_600_000, firstMs: 60_000, work: () => store.forgetEnded(clock.now()) });
@@ -28,12 +30,15 @@ interface RoundsOptions {
  * ```
  */
 export class Rounds {
+  readonly name: string;
   #cancel: CancelTimer | undefined;
   #running: Promise<void> | undefined;
   #isFailing = false;
   #isStopped = false;
 
-  constructor(private readonly options: RoundsOptions) {}
+  constructor(private readonly options: RoundsOptions) {
+    this.name = options.name ?? 'rounds';
+  }
 
   /** Schedules the first round; a second call has no effect while the rounds run. */
   start(): void {

@@ -17,28 +17,17 @@ interface ApprovalWakesDeps {
 
 /**
  * Wakes parked calls with lost jobs: the gateway that stored a decision died, or Redis lost the job. A lifecycle component of every
- * gateway; the record of approvals gives each call to one of them at a time.
+ * gateway; the record of approvals gives each call to one of them at a time. A call that cannot be woken is due again some seconds later.
  */
-export class ApprovalWakes {
-  readonly name = 'wakes of approved calls';
-  readonly #sweeps: Rounds;
-
-  constructor(private readonly deps: ApprovalWakesDeps) {
-    this.#sweeps = new Rounds({ clock: deps.clock, everyMs: SWEEP_MS, work: () => this.sweep() });
-  }
-
-  async start(): Promise<void> {
-    this.#sweeps.start();
-  }
-
-  async stop(): Promise<void> {
-    void this.#sweeps.stop();
-  }
-
-  /** Wakes due calls. A call that cannot be woken is due again some seconds later. */
-  async sweep(): Promise<void> {
-    if (!this.deps.isServed()) return;
-    const { approvals } = await this.deps.records.ask(SUBJECTS.approvalDue, { limit: MAX_WOKEN });
-    await Promise.allSettled(approvals.map((approval) => this.deps.calls.wake(approval)));
-  }
+export function approvalWakes({ records, calls, clock, isServed }: ApprovalWakesDeps): Rounds {
+  return new Rounds({
+    name: 'wakes of approved calls',
+    clock,
+    everyMs: SWEEP_MS,
+    work: async () => {
+      if (!isServed()) return;
+      const { approvals } = await records.ask(SUBJECTS.approvalDue, { limit: MAX_WOKEN });
+      await Promise.allSettled(approvals.map((approval) => calls.wake(approval)));
+    },
+  });
 }

@@ -8,7 +8,7 @@ export { CallEnds } from './call-ends.js';
 export { LostCalls } from './lost-calls.js';
 export { callWorker } from './call.worker.js';
 export { resultStore } from './result-store.js';
-export { ApprovalWakes } from './approval-wakes.js';
+export { approvalWakes } from './approval-wakes.js';
 export { ApprovalDecisions, type SeenApproval } from './approval-decisions.js';
 export { ApprovalGrants, type SeenGrant } from './approval-grants.js';
 export { ParkedCalls, parkedLookup, readParked } from './parked-calls.js';

@@ -22,24 +22,20 @@ interface LostCallsDeps {
 }
 
 /**
- * Ends the calls that no worker ends: their job waits past their deadline, or has ended or lost its worker. A lifecycle component;
+ * Ends the calls that no worker ends: their job waits past their deadline, or has ended or lost its worker. `rounds` is a lifecycle component;
  * every gateway looks for them each second, and readers of a call need not wait for that. A job is taken out of the queue first,
  * which fails while a worker has it, so a call is ended here or by its worker, never by both.
  */
 export class LostCalls {
-  readonly name = 'ends of lost calls';
-  readonly #sweeps: Rounds;
+  readonly rounds: Rounds;
 
   constructor(private readonly deps: LostCallsDeps) {
-    this.#sweeps = new Rounds({ clock: deps.clock, everyMs: SWEEP_MS, work: () => this.sweep() });
-  }
-
-  async start(): Promise<void> {
-    this.#sweeps.start();
-  }
-
-  async stop(): Promise<void> {
-    void this.#sweeps.stop();
+    this.rounds = new Rounds({
+      name: 'ends of lost calls',
+      clock: deps.clock,
+      everyMs: SWEEP_MS,
+      work: () => this.sweep(),
+    });
   }
 
   /** Ends the calls that are past their deadline. */

@@ -95,8 +95,7 @@ export function fleetFileReloader(
       faults.set(name, [message]);
     }
   };
-  const rounds = new Rounds({ clock, everyMs: RELOAD_EVERY_MS, work: reload });
-  return { name, start: async () => rounds.start(), stop: async () => void rounds.stop() };
+  return new Rounds({ name, clock, everyMs: RELOAD_EVERY_MS, work: reload });
 }
 
 /** Sections that a service reads at its start only. */

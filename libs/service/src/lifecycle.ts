@@ -18,7 +18,7 @@ export interface LifecycleComponent {
    * Connects or listens. When a dependency cannot be reached, the start is logged in one line and retried with backoff, because brokers
    * may start later than the service. `FatalStartupError` ends the process as a configuration mistake, every other error as a bug.
    */
-  start?(): Promise<void>;
+  start?(): Promise<void> | void;
   /** Whether it can take work now. Called by `/health/ready`; must be cheap, and may take at most one second. */
   ready?(): boolean | Promise<boolean>;
   /** When the certificate or key that it depends on expires; undefined if it uses none, or one without an end. */

@@ -249,7 +249,7 @@ function wireCalls(
     toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
     batches: new BatchedCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, MODEL_BYTES),
     queue,
-    components: [worker, results.lost, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
+    components: [worker, results.lost.rounds, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
   };
 }
 

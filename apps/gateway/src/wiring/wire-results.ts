@@ -7,7 +7,7 @@ import { ContentReadings, NatsApprovalRecords, CallRecords } from '@toolfleet/re
 import {
   ApprovalDecisions,
   ApprovalGrants,
-  ApprovalWakes,
+  approvalWakes,
   AsyncCalls,
   CallEnds,
   CallResultShelf,
@@ -113,7 +113,7 @@ export function wireResults(
       gatewayUrl,
     }),
     grants: new ApprovalGrants({ records: approvals, clock, logger }),
-    wakes: parked && new ApprovalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
+    wakes: parked && approvalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
     selector,
     reader: new ResultReader(asyncCalls, selector),
     shelf: new CallResultShelf(handles, kept, clock, HANDLE_TTL_SECONDS * 1_000),

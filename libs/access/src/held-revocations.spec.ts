@@ -31,7 +31,7 @@ const acceptWrites = (accept: boolean) => redis.client().config('SET', 'min-repl
 async function gateway() {
   const client = await NatsClient.connect({ url: nats.url, name: 'gateway' });
   const logger = { error: () => undefined, info: () => undefined };
-  const store = new HeldRevocations(new RedisKeyStore(redis.client()), client, new SystemClock(), logger as never);
+  const store = new HeldRevocations(redis.client(), client, new SystemClock(), logger as never);
   const component = store.asComponent();
   await component.start?.();
   open.push(async () => {
@@ -74,6 +74,6 @@ it('passes the fault on when keys cannot be read either', async () => {
   const gone = new Redis(`redis://127.0.0.1:1`, { maxRetriesPerRequest: 0, retryStrategy: () => null });
   gone.on('error', () => undefined);
   const logger = { error: () => undefined, info: () => undefined };
-  const store = new HeldRevocations(new RedisKeyStore(gone), client, new SystemClock(), logger as never);
+  const store = new HeldRevocations(gone, client, new SystemClock(), logger as never);
   await expect(store.revoke('aaaaaaaa', 5)).rejects.toThrow();
 });

@@ -2,7 +2,8 @@ import { type EpochMs, isJsonObject, type JsonObject } from '@toolfleet/contract
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { type ApiKeyRecord, type CreateOutcome, KeyStore } from './api-keys.js';
+import type { ApiKeyRecord, CreateOutcome } from './api-keys.js';
+import { RedisKeyStore } from './redis-key-store.js';
 
 /** Interval in which held revocations are written and announced again; a gateway that starts learns of them within it. */
 const REPEAT_MS = 2_000;
@@ -16,26 +17,23 @@ interface Announcements {
 }
 
 /**
- * A store of keys that can be revoked while it refuses writes (no replica, full disk). Such a revocation is held in the memory of
+ * Keys that can be revoked while Redis refuses writes (no replica, full disk). Such a revocation is held in the memory of
  * every gateway. They learn of it by `key.revoked`. Each of them writes it as soon as the store takes it, and announces it until
  * then. Only a restart of all gateways at once loses it.
  */
-export class HeldRevocations extends KeyStore {
+export class HeldRevocations extends RedisKeyStore {
   readonly #held = new Map<string, EpochMs>();
   #cancelTimer: CancelTimer | undefined;
   #isStopped = false;
 
   constructor(
-    private readonly store: KeyStore,
+    redis: ConstructorParameters<typeof RedisKeyStore>[0],
     private readonly nats: Announcements,
     private readonly clock: Clock,
     private readonly logger: Pick<Logger, 'error' | 'info'>,
+    most?: number,
   ) {
-    super();
-  }
-
-  override get most(): number {
-    return this.store.most;
+    super(redis, most);
   }
 
   /** Listens to the other gateways; it starts after the connection to NATS. */
@@ -58,9 +56,9 @@ export class HeldRevocations extends KeyStore {
 
   override async revoke(id: string, at: EpochMs): Promise<boolean> {
     try {
-      return await this.store.revoke(id, at);
+      return await super.revoke(id, at);
     } catch (error) {
-      if (!(await this.store.find(id))) return false;
+      if (!(await super.find(id))) return false;
       if (!this.#hold(id, at)) throw error;
       this.logger.error({ key_id: id, error }, 'a revocation cannot be stored; the gateways hold it until it can');
       this.#announce();
@@ -69,28 +67,16 @@ export class HeldRevocations extends KeyStore {
   }
 
   override async create(key: ApiKeyRecord, now: EpochMs): Promise<CreateOutcome> {
-    return this.#held.has(key.parentId ?? '') ? 'parent_ended' : this.store.create(key, now);
+    return this.#held.has(key.parentId ?? '') ? 'parent_ended' : super.create(key, now);
   }
 
   override async find(id: string): Promise<ApiKeyRecord | null> {
-    const key = await this.store.find(id);
+    const key = await super.find(id);
     return key && this.#withRevocation(key);
   }
 
   override async list(tenantId?: string): Promise<ApiKeyRecord[]> {
-    return (await this.store.list(tenantId)).map((key) => this.#withRevocation(key));
-  }
-
-  override change(key: ApiKeyRecord): Promise<boolean> {
-    return this.store.change(key);
-  }
-
-  override erase(id: string): Promise<boolean> {
-    return this.store.erase(id);
-  }
-
-  override touch(id: string, at: EpochMs): Promise<void> {
-    return this.store.touch(id, at);
+    return (await super.list(tenantId)).map((key) => this.#withRevocation(key));
   }
 
   #withRevocation(key: ApiKeyRecord): ApiKeyRecord {
@@ -122,7 +108,7 @@ export class HeldRevocations extends KeyStore {
   async #write(): Promise<void> {
     try {
       for (const [id, at] of this.#held) {
-        await this.store.revoke(id, at);
+        await super.revoke(id, at);
         this.#held.delete(id);
         this.logger.info({ key_id: id }, 'a held revocation is stored');
       }

@@ -15,7 +15,6 @@ import {
   RequestLimits,
   Projects,
   RedisKeyLimits,
-  RedisKeyStore,
   Rejections,
   RegisterAuth,
   SignedTokens,
@@ -40,12 +39,7 @@ export function wireAuth(
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock, longestCallMs);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
   const isSignIn = file.sign_in.issuer !== undefined;
-  const store = new HeldRevocations(
-    new RedisKeyStore(redis, readQuotas(settings.TENANT_QUOTAS).keys),
-    nats,
-    clock,
-    host.logger,
-  );
+  const store = new HeldRevocations(redis, nats, clock, host.logger, readQuotas(settings.TENANT_QUOTAS).keys);
   const people = isSignIn ? new PeopleRoles(redis, nats, file.roles, host.logger) : undefined;
   const keys = new ApiKeys(
     store,

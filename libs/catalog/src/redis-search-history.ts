@@ -1,5 +1,22 @@
+import type { EpochMs } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
-import { type LearnedCall, SearchHistoryStore, type SearchRecord } from './search-history.js';
+
+/** A search, kept until its calls are known. */
+export interface SearchRecord {
+  at: EpochMs;
+  /** `toMaker` of the caller. */
+  caller: string;
+  /** Hashes of its words. */
+  words: string[];
+  /** Names of the tools it found. */
+  found: string[];
+}
+
+/** A tool that a caller called successfully after a search. */
+export interface LearnedCall {
+  words: string[];
+  tool: string;
+}
 
 const searchesKey = (tenantId: string): string => `lc:s:${tenantId}`;
 const learnedKey = (tenantId: string): string => `lc:h:${tenantId}`;
@@ -16,15 +33,13 @@ const LEARNED_TTL_SECONDS = 30 * 86_400;
  * Searches in a capped list per tenant (`lc:s:<tenant>`) and learned calls in a hash per tenant (`lc:h:<tenant>`, a field per
  * caller), with the permissions of gateways.
  */
-export class RedisSearchHistory extends SearchHistoryStore {
+export class RedisSearchHistory {
   constructor(
     private readonly redis: Redis,
     private readonly learnEveryMs: number,
-  ) {
-    super();
-  }
+  ) {}
 
-  override async addSearch(tenantId: string, search: SearchRecord): Promise<void> {
+  async addSearch(tenantId: string, search: SearchRecord): Promise<void> {
     const key = searchesKey(tenantId);
     await Promise.all([
       this.redis.lpush(key, JSON.stringify(search)),
@@ -33,18 +48,21 @@ export class RedisSearchHistory extends SearchHistoryStore {
     ]);
   }
 
-  override async searches(tenantId: string): Promise<SearchRecord[]> {
+  /** The newest searches of a tenant, oldest first. */
+  async searches(tenantId: string): Promise<SearchRecord[]> {
     const texts = await this.redis.lrange(searchesKey(tenantId), 0, MAX_SEARCHES - 1);
     const searches = texts.map((text) => JSON.parse(text) as SearchRecord);
     return searches.toSorted((a, b) => a.at - b.at); // gateways write them in any order
   }
 
-  override async learned(tenantId: string): Promise<Map<string, LearnedCall[]>> {
+  /** Learned calls of each caller of the tenant, newest first. */
+  async learned(tenantId: string): Promise<Map<string, LearnedCall[]>> {
     const fields = await this.redis.hgetall(learnedKey(tenantId));
     return new Map(Object.entries(fields).map(([caller, text]) => [caller, JSON.parse(text) as LearnedCall[]]));
   }
 
-  override async teach(tenantId: string, caller: string, calls: readonly LearnedCall[]): Promise<void> {
+  /** Replaces the learned calls of a caller. */
+  async teach(tenantId: string, caller: string, calls: readonly LearnedCall[]): Promise<void> {
     const key = learnedKey(tenantId);
     await this.redis.hset(key, caller, JSON.stringify(calls));
     const others = (await this.redis.hkeys(key)).filter((other) => other !== caller);
@@ -53,11 +71,13 @@ export class RedisSearchHistory extends SearchHistoryStore {
     await this.redis.expire(key, LEARNED_TTL_SECONDS);
   }
 
-  override async mayLearn(tenantId: string): Promise<boolean> {
+  /** True for one gateway per interval. */
+  async mayLearn(tenantId: string): Promise<boolean> {
     return (await this.redis.set(leaseKey(tenantId), '1', 'PX', this.learnEveryMs, 'NX')) === 'OK';
   }
 
-  override async erase(tenantId: string, callers: readonly string[] | undefined, dryRun: boolean): Promise<number> {
+  /** Removes or counts the entries of a tenant, or of some of its callers. */
+  async erase(tenantId: string, callers: readonly string[] | undefined, dryRun: boolean): Promise<number> {
     const [searches, learned] = await Promise.all([this.searches(tenantId), this.learned(tenantId)]);
     const isOwn = (caller: string) => callers === undefined || callers.includes(caller);
     const own = searches.filter(({ caller }) => isOwn(caller));

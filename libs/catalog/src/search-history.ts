@@ -4,38 +4,7 @@ import type { Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 import { toMaker } from '@toolfleet/access';
 import type { FinishedCall } from '@toolfleet/contracts/records';
-
-/** A search, kept until its calls are known. */
-export interface SearchRecord {
-  at: EpochMs;
-  /** `toMaker` of the caller. */
-  caller: string;
-  /** Hashes of its words. */
-  words: string[];
-  /** Names of the tools it found. */
-  found: string[];
-}
-
-/** A tool that a caller called successfully after a search. */
-export interface LearnedCall {
-  words: string[];
-  tool: string;
-}
-
-/** Keeps searches and learned tools, tenant by tenant. */
-export abstract class SearchHistoryStore {
-  abstract addSearch(tenantId: string, search: SearchRecord): Promise<void>;
-  /** The newest searches of a tenant, oldest first. */
-  abstract searches(tenantId: string): Promise<SearchRecord[]>;
-  /** Learned calls of each caller of the tenant, newest first. */
-  abstract learned(tenantId: string): Promise<Map<string, LearnedCall[]>>;
-  /** Replaces the learned calls of a caller. */
-  abstract teach(tenantId: string, caller: string, calls: readonly LearnedCall[]): Promise<void>;
-  /** True for one gateway per interval. */
-  abstract mayLearn(tenantId: string): Promise<boolean>;
-  /** Removes or counts the entries of a tenant, or of some of its callers. */
-  abstract erase(tenantId: string, callers: readonly string[] | undefined, dryRun: boolean): Promise<number>;
-}
+import type { LearnedCall, RedisSearchHistory, SearchRecord } from './redis-search-history.js';
 
 /** Longest time from a search to a call that it led to. */
 const FOLLOWS_MS = 10 * 60_000;
@@ -57,7 +26,7 @@ interface KnownTenant {
 }
 
 interface HistoryDeps {
-  store: SearchHistoryStore;
+  store: RedisSearchHistory;
   /** The newest calls of a tenant, oldest first. */
   finishedCalls(tenantId: string): Promise<readonly FinishedCall[]>;
   clock: Clock;

@@ -14,13 +14,20 @@ describe('formatTool', () => {
   const schema = tool.input_schema;
 
   test('native, OpenAI, Anthropic, MCP', () => {
+    const limits = {
+      rate_limit: 0,
+      timeout_seconds: 30,
+      memory_limit_mb: null,
+      max_request_bytes: 8 * 2 ** 20,
+      max_result_bytes: 5 * 2 ** 20,
+    };
     expect(formatTool(tool, 'native')).toEqual({
       name: 'adder',
       description: 'Adds two numbers',
       category: 'data',
       version: '1.0.0',
       parameters: schema,
-      timeout_seconds: 30,
+      ...limits,
       cost_per_use: 0.004,
     });
     expect(formatTool(tool, 'openai')).toEqual({
@@ -45,6 +52,7 @@ describe('formatTool', () => {
       description: 'Adds two numbers',
       inputSchema: schema,
       annotations: { title: 'Adder', readOnlyHint: true, idempotentHint: true },
+      _meta: { 'io.toolfleet/limits': limits },
     });
   });
 
@@ -54,9 +62,9 @@ describe('formatTool', () => {
     const binding = { kind: 'mcp', server: 'f', transport: 'stdio', url: '', remoteName: 'f' } as const;
     const shown = (authority?: string) =>
       formatTool(aTool({ listing, binding: { ...binding, authority } }), 'mcp')['_meta'];
-    expect(shown()).toEqual(listing._meta);
+    expect(shown()).toMatchObject(listing._meta);
     const address = 'ui://mcp-0123456789abcdef/files/page';
-    expect(shown('mcp-0123456789abcdef')).toEqual({
+    expect(shown('mcp-0123456789abcdef')).toMatchObject({
       ui: { resourceUri: address, csp: {} },
       'ui/resourceUri': address,
       own: page,

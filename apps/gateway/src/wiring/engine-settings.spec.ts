@@ -18,6 +18,7 @@ test('uses the documented defaults when nothing is configured', () => {
 test.each([
   [{ GATEWAY_MAX_CALLS: '7' }, { maxConcurrentCalls: 7 }],
   [{ MCP_TIMEOUT_SECONDS: '5' }, { mcpTimeoutMs: 5_000 }],
+  [{ MCP_MAX_RESPONSE_BYTES: '2048' }, { mcpResponseBytes: 2_048 }],
   [{ MCP_RETRIES: '1' }, { attempts: { mcp: 1, openapi: 3 } }],
   [{ OPENAPI_RETRIES: '5' }, { attempts: { mcp: 3, openapi: 5 } }],
   [{ WASI_TIMEOUT_SECONDS: '9' }, { pythonMaxTimeoutMs: 9_000 }],

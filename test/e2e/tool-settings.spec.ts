@@ -781,7 +781,7 @@ describe('every field of a tool', () => {
 describe('the limits that tools show', () => {
   /** Seconds after which a call ends that names no limit, by tool: its default by prefix, kind, strictness or declaration. */
   const SECONDS = { ff_once: 30, ff_slow: 1, of_look: 30, plug_echo: 15, execute_python: 10, run_program: 300 };
-  /** Bytes above which a result fails, and with which code. */
+  /** Maximum bytes of a result, and the code of a larger one. */
   const RESULTS: Record<string, [limit: number, code: string]> = {
     mf_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
     ff_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],

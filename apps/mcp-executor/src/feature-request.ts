@@ -193,7 +193,7 @@ function serverUri({ authority }: McpBinding, args: JsonObject): string {
 }
 
 /**
- * A result as the outcome of an attempt: complete, but with addresses of the fleet, and without what concerns its exchange only.
+ * A result as the outcome of an attempt: complete, but with addresses of the fleet, and without members about its exchange.
  * @param dropped parts that could not be read; a line at the end names them
  */
 export function toFeatureResponse(

@@ -82,7 +82,7 @@ function toHttpFault(error: SdkHttpError, server: string): McpFault {
   };
 }
 
-/** The failure of a request whose only answer is an HTTP error. */
+/** The failure of a request with no other answer than an HTTP error. */
 export function statusFailure(status: number, text: string, details: JsonObject, retryAfterMs?: number): ToolError {
   const isRefused = status === 401 || status === 403;
   const isDown = isServerFault(status) && status !== 429;

@@ -959,7 +959,7 @@ describe('McpExecutor', () => {
   it('waits for the first answer of a local process as long as its source says', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'toolfleet-stdio-'));
     closers.push(() => rm(folder, { recursive: true }));
-    // As a package that is downloaded at the first start, whose download begins again when it is ended.
+    // As a package that is downloaded at the first start. The download begins again when it is ended.
     const script = `
       const { existsSync, writeFileSync } = require('node:fs');
       const [marker] = process.argv.slice(1);

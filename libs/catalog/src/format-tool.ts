@@ -58,7 +58,7 @@ function toGemini(tool: RegisteredTool): JsonObject {
 /** Key of `_meta` with the limits of a tool, in lists for MCP clients. */
 const LIMITS_META = 'io.toolfleet/limits';
 
-/** The limits that calls of a tool have. `withLimits` has set those of the definition. */
+/** The limits that calls of a tool have. `withLimits` has completed the definition. */
 function toolLimits({ rate_limit, timeout_seconds, memory_limit_mb, binding }: RegisteredTool): ToolLimits {
   return {
     rate_limit: rate_limit!,

@@ -241,7 +241,7 @@ export const HEADERS = {
 export const SIZES = {
   /** `max_payload` of NATS. */
   message: 16 * 1024 * 1024,
-  /** Body of a request to an entry point (HTTP, MCP, NATS): that of the ingress in deploy/k8s. */
+  /** Body of a request to an entry point (HTTP, MCP, NATS), as the ingress in deploy/k8s allows it. */
   request: 8 * 1024 * 1024,
   toolResult: 5 * 1024 * 1024,
   sandboxFiles: 4 * 1024 * 1024,
@@ -256,7 +256,7 @@ export function openapiResponseLimit(asked: unknown): number {
 
 /**
  * Largest result of a tool, in bytes: of remote tools the response of the server after decompression, of Python its value, of builtin
- * tools output, text and metadata as JSON. Undefined for kept results, which have the limits of the tools that made them.
+ * tools output, text and metadata as JSON. Undefined for kept results: they have the limits of their tools.
  */
 export function maxResultBytes(binding: Binding): number | undefined {
   switch (binding.kind) {

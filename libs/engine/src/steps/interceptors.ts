@@ -276,12 +276,13 @@ function note({ meter }: Ports, { name }: Interceptor, { active }: Call, did: Di
 
 /** The result with the intervention in its metadata. */
 function marked<R extends CallResult>(result: R, { name }: Interceptor, did: Did): R {
-  const { interceptors: before } = result.metadata;
+  const { metadata } = result;
+  const { interceptors: before } = metadata;
   const all = [...(Array.isArray(before) ? before : []), { interceptor: name, did }];
-  return { ...result, metadata: { ...result.metadata, interceptors: all } };
+  return { ...result, metadata: { ...metadata, interceptors: all } };
 }
 
-/** The part of metadata that interceptors decide, over that of the engine. */
+/** The names in metadata that interceptors decide, and the engine's own. */
 function mergedMetadata(own: JsonObject, ofEngine: JsonObject = {}): JsonObject {
   const isOfEngine = ([name]: [string, unknown]): boolean => ENGINE_METADATA.includes(name);
   return Object.fromEntries([

@@ -164,7 +164,7 @@ export const EXECUTOR_CONCURRENCY = integer({
   help: 'Calls in flight at an executor; more are refused with QUEUE_FULL',
 });
 
-/** Key of the executor of MCP tools, and of gateways, which show and send it with each call. */
+/** Key of the executor of MCP tools, and of gateways: they show it, and send it with each call. */
 export const MCP_MAX_RESPONSE_BYTES = integer({
   default: SIZES.upstreamResponse,
   min: 1_024,

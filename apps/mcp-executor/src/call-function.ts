@@ -12,7 +12,7 @@ import type { PostMessage } from './http-transport.js';
 import { MAX_TEXT, parseJsonOrText } from './tool-result.js';
 import { UserRequests } from './user-requests.js';
 
-/** What calls of function endpoints use of this process. */
+/** The parts of this process that calls of function endpoints use. */
 export interface FunctionDeps {
   egress: EgressClient;
   expand: OpenSecret;

@@ -42,7 +42,7 @@ import { TASKS_EXTENSION, type TaskMethod } from './server-task.js';
 import { UserRequests } from './user-requests.js';
 import { type Traffic, type WatchedConnection } from './traffic.js';
 
-/** What sessions use of this process. */
+/** The parts of this process that sessions use. */
 export interface SessionDeps {
   egress: EgressClient;
   /** For sessions with calls that may be held open; default: `egress`. */
@@ -170,7 +170,7 @@ export class UpstreamSession {
   }
 
   /**
-   * What to store about the server's protocol revision for the next connection: none of the server's prose, and nothing that
+   * The server's protocol revision, to store for the next connection: none of the server's prose, and nothing that
    * changes from response to response.
    */
   get prior(): JsonObject {

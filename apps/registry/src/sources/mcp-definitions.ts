@@ -183,7 +183,7 @@ function declaredLimits(entry: McpEntry): Partial<ToolDefinition> {
   };
 }
 
-/** What mcp-executor needs to connect, identical for all tools of a server. Variables stay unexpanded. */
+/** Options with which mcp-executor connects, identical for all tools of a server. Variables stay unexpanded. */
 function connectionOptions(entry: McpEntry, prior?: JsonObject): JsonObject {
   const options: JsonObject = {};
   for (const field of [

@@ -32,7 +32,7 @@ import { showValue } from './select.js';
 type Ports = Pick<EnginePorts, 'interceptors' | 'policy' | 'costlyArguments' | 'settings' | 'clock' | 'meter'>;
 type Did = Interception['did'];
 
-/** What runs between the interceptors of a place. */
+/** The surroundings of the interceptors of a place. */
 interface Stand {
   ports: Ports;
   at: InterceptorPlace;
@@ -128,7 +128,7 @@ async function around(one: Interceptor, stand: Stand, call: Call, inner: Next): 
   }
 }
 
-/** What the interceptor decides in its time. When it fails or is late: undefined if it fails open, else a refusal. */
+/** The decision of the interceptor, within its time. When it fails or is late: undefined if it fails open, else a refusal. */
 async function inTime<T>(
   one: Interceptor,
   { ports }: Stand,
@@ -219,7 +219,7 @@ async function concluded(
   return chain(inspectors, { ...stand, at: 'result', exists: true }, async () => shown)(call);
 }
 
-/** Why an answer cannot stand for a result of the tool. @param before the result that it replaces, which had its faults before */
+/** Why an answer cannot stand for a result of the tool. @param before the result that it replaces; faults of its own do not count */
 function faultOf(
   { tool, request }: Call,
   { at }: Stand,
@@ -249,7 +249,7 @@ function refuse(one: Interceptor, { at }: Stand, call: Call, why: string): CallR
   throw error;
 }
 
-/** What remains of a withheld result: that it ran, its usage and time, and the facts that decide the charge. */
+/** The rest of a withheld result: that it ran, its usage and time, and the facts that decide the charge. */
 function withheld(one: Interceptor, call: Call, why: string, result: CallResult): CallResult {
   const { usage, timing, attempts, replayOf, failure } = result;
   const { message, details } = denial('RESULT_WITHHELD', one, call, why);

@@ -18,7 +18,7 @@ const last =
     setTimeout(() => process.emit('SIGINT'), 20);
     return { status, body };
   };
-/** The connection of `npm start`, whose folder the specs own. */
+/** The connection of `npm start`, in the folder of the spec. */
 const localFleet = (): Record<string, string> => {
   const state = join(folder, 'state');
   mkdirSync(state, { recursive: true });

@@ -73,6 +73,7 @@ async function listing(
     await getTool(gateway(), name, signal);
     return 'listed';
   } catch (error) {
+    if (signal.aborted) throw error;
     return error instanceof Refused && error.status === 404 ? 'not listed' : 'unknown';
   }
 }

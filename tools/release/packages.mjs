@@ -91,8 +91,8 @@ async function bundlePackage(name, outdir) {
 }
 
 /**
- * Makes `build/fleetctl`, which the program of this clone runs while it is newer than what tsc wrote (`built.json`). Does nothing while it
- * is: a running program still loads code from the folder. Another start may make it at the same time.
+ * Makes `build/fleetctl`. The program of this clone runs it while it is newer than the output of tsc (`built.json`); then this does
+ * nothing, because a running program still loads code from the folder. Another start may make it at the same time.
  */
 export async function bundleFleetctl() {
   if (isFresh()) return;

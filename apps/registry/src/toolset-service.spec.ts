@@ -232,7 +232,7 @@ describe('an override', () => {
     await announce(definition('note', { tenant: 'acme', description: 'Sends' }), definition('sum'));
     const { approved, quarantined } = (await service.get('acme', 'own'))!;
     expect([approved, quarantined]).toMatchObject([{}, [{ name: 'note', reason: 'changed: description' }]]);
-    // Administrators of other tenants read shared toolsets; only operators see what a tenant has.
+    // Administrators of other tenants read shared toolsets; only operators see the tools of a tenant.
     expect((await service.list(null))[0]?.quarantined).toEqual([]);
     expect((await service.list(undefined))[0]?.quarantined).toEqual(quarantined);
     await service.approve('own', 'note', quarantined[0]!.pending_revision, 'operator');

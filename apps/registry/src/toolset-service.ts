@@ -266,7 +266,7 @@ export class ToolsetService {
 
   /**
    * Which overrides are in effect. An override is pinned to the definition of its tool when it is first checked against it.
-   * @param tenants those whose tools count; `all` is for operators, because it shows what other tenants have
+   * @param tenants their tools count; `all` is for operators, because it shows the tools of every tenant
    */
   private async overrideStates(
     id: string,
@@ -322,7 +322,7 @@ export class ToolsetService {
   }
 }
 
-/** A tenant's own tool has a pin besides those of the tools of the fleet. */
+/** A tenant's own tool has another pin than a tool of the fleet with its name. */
 function pinKey(id: string, { name, tenant }: RegisteredTool, override: ToolOverride): string {
   const key = toPinKey(name, override);
   return tenant === undefined || tenant === tenantOf(id) ? key : `${tenant}/${key}`;

@@ -101,6 +101,12 @@ export function optionValues(line: CommandLine, name: string): string[] {
   });
 }
 
+/** The items of an option, separated by commas; none of an empty text, undefined without it. @throws CliError */
+export function listOption(line: CommandLine, name: string): string[] | undefined {
+  const text = optionValue(line, name);
+  return text === '' ? [] : text?.split(',').map((item) => item.trim());
+}
+
 /** True when the option is present. */
 export function hasSwitch(line: CommandLine, name: string): boolean {
   return line.options.has(name);

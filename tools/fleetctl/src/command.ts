@@ -130,6 +130,17 @@ export function print({ json, terminal }: CommandContext, body: unknown, text: s
   return EXIT.ok;
 }
 
+/** The one with this id or name. @throws CliError when there is none, or several have the name */
+export function findNamed<T extends { id: string; name: string }>(kind: string, all: readonly T[], name: string): T {
+  const exact = all.find(({ id }) => id === name);
+  const named = exact ? [exact] : all.filter((one) => one.name === name);
+  if (named.length > 1)
+    throw new CliError(`Several ${kind}s are called ${name}: ${named.map(({ id }) => id).join(', ')}`, EXIT.usage);
+  if (named[0]) return named[0];
+  const known = all.flatMap((one) => [one.name, one.id]);
+  throw new CliError(`No ${kind} ${JSON.stringify(name)}${suggestion(name, known)} (see "fleetctl ${kind}s")`);
+}
+
 /** Columns of a table by their heads. */
 export type Columns<T> = Readonly<Record<string, (row: T) => string | number | null | undefined>>;
 

@@ -2,7 +2,7 @@ import type { ApprovalGrant, RouteRequest } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import { type Columns, type CommandContext, print, printTable } from '../command.js';
 import type { Gateway } from '../gateway.js';
-import { hasSwitch, numberOption, optionValue, type CommandLine } from '../command-line.js';
+import { hasSwitch, listOption, numberOption, optionValue, type CommandLine } from '../command-line.js';
 import { facts, jsonText, paint, plain } from '../terminal.js';
 
 /** Size of a page. */
@@ -13,7 +13,7 @@ type WantedGrant = NonNullable<RouteRequest<'POST /api/v1/approvals/{id}/approve
 /** What `--grant 8h --vary amount` allows besides the approved call. @throws CliError */
 export function readGrant(line: CommandLine): WantedGrant | undefined {
   const life = optionValue(line, 'grant');
-  const fields = optionValue(line, 'vary')?.split(',');
+  const fields = listOption(line, 'vary');
   const max_uses = numberOption(line, 'max-uses');
   if (life === undefined) {
     if (fields || max_uses !== undefined)

@@ -16,7 +16,7 @@ import { type Gateway, Refused } from '../gateway.js';
 import { readAllCalls, readCalls } from '../read-calls.js';
 import { REPLAY_OPTIONS, replayAll } from '../replay-calls.js';
 import { OUTPUT_OPTION, readOutput, showResult } from '../show-result.js';
-import { facts, jsonText, paint, plain, table, type Terminal } from '../terminal.js';
+import { facts, jsonText, paint, plain, type Terminal } from '../terminal.js';
 import { waitingCalls } from './call-approvals.js';
 
 type CallBodyAnswer = RouteAnswer<'GET /api/v1/calls/{id}/body'>;
@@ -98,42 +98,29 @@ async function listCalls(context: CommandContext): Promise<number> {
   return EXIT.ok;
 }
 
+const GROUPS = ['tenant_id', 'day', 'tool', 'source', 'user_id', 'key_id', 'agent_id', 'status', 'code'] as const;
+
 /** Shows the sums of calls by groups, those with the most calls first. */
-async function sumCalls({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+async function sumCalls(context: CommandContext): Promise<number> {
+  const { line, json, terminal, gateway } = context;
   const by = optionValue(line, 'by');
   if (by === undefined) throw new CliError('--by names what to sum by, such as tool,day', EXIT.usage);
   const { groups } = await readCalls(gateway(), { ...filtersOf(line), group_by: by, limit: 1 });
   const { rows = [], total, since } = groups ?? {};
-  if (json) terminal.out(`${jsonText({ rows, total, since }, 2)}\n`);
-  else if (rows.length === 0) terminal.out('No calls\n');
-  else {
-    const names = (
-      ['tenant_id', 'day', 'tool', 'source', 'user_id', 'key_id', 'agent_id', 'status', 'code'] as const
-    ).filter((name) => rows.some((row) => row[name] !== undefined));
-    const head = [
-      ...names.map((name) => name.replace('_id', '').toUpperCase()),
-      'CALLS',
-      'FAILED',
-      'USD',
-      'TOKENS',
-      'MEAN MS',
-      'P50 MS',
-      'P95 MS',
-      'MAX MS',
-    ];
-    const cells = rows.map((row) => [
-      ...names.map((name) => row[name]),
-      row.calls,
-      row.failures,
-      row.cost_usd,
-      row.tokens,
-      row.mean_ms,
-      row.p50_ms,
-      row.p95_ms,
-      row.max_ms,
-    ]);
-    terminal.out(table(head, cells, terminal.width));
-  }
+  type Row = (typeof rows)[number];
+  const names = GROUPS.filter((name) => rows.some((row) => row[name] !== undefined));
+  const columns: Columns<Row> = {
+    ...Object.fromEntries(names.map((name) => [name.replace('_id', '').toUpperCase(), (row: Row) => row[name]])),
+    CALLS: (row) => row.calls,
+    FAILED: (row) => row.failures,
+    USD: (row) => row.cost_usd,
+    TOKENS: (row) => row.tokens,
+    'MEAN MS': (row) => row.mean_ms,
+    'P50 MS': (row) => row.p50_ms,
+    'P95 MS': (row) => row.p95_ms,
+    'MAX MS': (row) => row.max_ms,
+  };
+  printTable(context, rows, columns, 'No calls', { rows, total, since });
   if (!json && since !== undefined)
     terminal.error(`Only calls since ${since}: older ones are too many for one request\n`);
   return EXIT.ok;

@@ -1,12 +1,11 @@
 import type { ApiKey, NewKey, RoleSummary } from '@toolfleet/client';
 import { CliError, EXIT } from '../cli-error.js';
 import { type Columns, type Command, type CommandContext, noun, printTable } from '../command.js';
-import { hasSwitch, optionValue } from '../command-line.js';
+import { hasSwitch, listOption, optionValue } from '../command-line.js';
 import { showOnce } from '../shown-once.js';
 import { jsonText } from '../terminal.js';
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
-const OPTIONS = ['tenant', 'user', 'service', 'tools', 'projects', 'toolset', 'tier', 'mcp-mode', 'expires', 'roles'];
 
 /** `fleetctl keys`. */
 export const keys: Command = noun('keys', {
@@ -63,23 +62,22 @@ async function list(context: CommandContext): Promise<number> {
 }
 
 async function create({ gateway, json, terminal, line }: CommandContext, client: string): Promise<number> {
-  const request: NewKey = { client };
-  const [tenant, user, service, tools, projects, toolset, tier, mcpMode, expires, named] = OPTIONS.map((option) =>
-    optionValue(line, option),
-  );
-  if (tenant) request.tenant_id = tenant;
-  if (user) request.user_id = user;
-  if (service) request.service_account = service;
-  if (tools) request.tools = tools.split(',').map((glob) => glob.trim());
-  if (projects) request.projects = projects.split(',').map((project) => project.trim());
-  if (toolset) request.toolset = toolset;
-  if (tier) request.tier = tier;
-  if (mcpMode) request.mcp_mode = mcpMode as NewKey['mcp_mode'];
-  if (expires) request.expires_in_seconds = parseDuration(expires);
-  const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role)).concat(named?.split(',') ?? []);
-  if (roles.length > 0) request.roles = roles;
-  // Only keys of tenant operator can have that role.
-  if (roles.includes('operator') && !tenant) request.tenant_id = 'operator';
+  const roles = ['admin', 'operator'].filter((role) => hasSwitch(line, role)).concat(listOption(line, 'roles') ?? []);
+  const expires = optionValue(line, 'expires');
+  const request: NewKey = {
+    client,
+    // Only keys of tenant operator can have that role.
+    tenant_id: optionValue(line, 'tenant') ?? (roles.includes('operator') ? 'operator' : undefined),
+    user_id: optionValue(line, 'user'),
+    service_account: optionValue(line, 'service'),
+    tools: listOption(line, 'tools'),
+    projects: listOption(line, 'projects'),
+    toolset: optionValue(line, 'toolset'),
+    tier: optionValue(line, 'tier'),
+    mcp_mode: optionValue(line, 'mcp-mode') as NewKey['mcp_mode'],
+    expires_in_seconds: expires === undefined ? undefined : parseDuration(expires),
+    roles: roles.length > 0 ? roles : undefined,
+  };
   const body = await gateway().request('POST /api/v1/keys', { body: request });
   showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${describeState(body)}`);
   for (const warning of body.warnings) terminal.error(`Warning: ${warning}\n`);

@@ -1,4 +1,4 @@
-/** What one command makes, the same noun shows, changes and removes; what a noun does not know, it refuses. */
+/** A noun shows, changes and removes the things that it makes, and refuses unknown verbs, options and words. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROUTES } from '@toolfleet/contracts/resources';

@@ -1,7 +1,15 @@
 import type { RouteRequest, SourceStatus } from '@toolfleet/client';
-import { suggestion } from '@toolfleet/contracts/text';
-import { CliError, EXIT } from '../cli-error.js';
-import { type Columns, type Command, type CommandContext, noun, type Options, print, printTable } from '../command.js';
+import { EXIT } from '../cli-error.js';
+import {
+  type Columns,
+  type Command,
+  type CommandContext,
+  findNamed,
+  noun,
+  type Options,
+  print,
+  printTable,
+} from '../command.js';
 import { isLocal } from '../connection.js';
 import type { Gateway } from '../gateway.js';
 import { facts, jsonText, paint, type Terminal } from '../terminal.js';
@@ -122,20 +130,7 @@ function listSources(gateway: Gateway): Promise<SourceStatus[]> {
   return gateway.request('GET /api/v1/sources');
 }
 
-/** The source with this id or name. @throws CliError when there is none, or several have the name */
-async function findSource(gateway: Gateway, name: string): Promise<SourceStatus> {
-  const all = await listSources(gateway);
-  const exact = all.find(({ id }) => id === name);
-  const named = exact ? [exact] : all.filter((source) => source.name === name);
-  if (named.length > 1)
-    throw new CliError(`Several sources are called ${name}: ${named.map(({ id }) => id).join(', ')}`, EXIT.usage);
-  if (named[0]) return named[0];
-  const known = all.flatMap((source) => [source.name, source.id]);
-  throw new CliError(
-    `No source ${JSON.stringify(name)}${suggestion(name, known)} (see "fleetctl sources")`,
-    EXIT.failed,
-  );
-}
+const findSource = async (gateway: Gateway, name: string) => findNamed('source', await listSources(gateway), name);
 
 function target({ id, kind, tenant }: SourceStatus): RouteRequest<'GET /api/v1/sources/{kind}/{name}'> {
   const name = id.slice(kind.length + 1);

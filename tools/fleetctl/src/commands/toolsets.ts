@@ -1,7 +1,14 @@
 import type { ShownToolset, ToolsetSpec, ToolsetSummary } from '@toolfleet/client';
-import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from '../cli-error.js';
-import { type Columns, type Command, type CommandContext, noun, print as printAnswer, printTable } from '../command.js';
+import {
+  type Columns,
+  type Command,
+  type CommandContext,
+  findNamed,
+  noun,
+  print as printAnswer,
+  printTable,
+} from '../command.js';
 import { optionValue } from '../command-line.js';
 import type { Gateway } from '../gateway.js';
 import { facts, jsonText, paint, type Terminal } from '../terminal.js';
@@ -73,7 +80,8 @@ function versionOf(text: string): number {
   throw new CliError(`The version must be a positive integer, not ${JSON.stringify(text)}`, EXIT.usage);
 }
 
-const targetOf = async ({ gateway }: CommandContext, name: string) => target(await findToolset(gateway(), name));
+const targetOf = async ({ gateway }: CommandContext, name: string) =>
+  target(findNamed('toolset', await listToolsets(gateway()), name));
 
 async function put(context: CommandContext, name = '', source = ''): Promise<number> {
   const spec = await readJsonObject(source, '--toolset', () => context.terminal.readInput());
@@ -109,19 +117,6 @@ function show(terminal: Terminal, toolset: ShownToolset): void {
 
 function listToolsets(gateway: Gateway): Promise<ToolsetSummary[]> {
   return gateway.request('GET /api/v1/toolsets');
-}
-
-/** The toolset with this id or name. @throws CliError when there is none, or several have the name */
-async function findToolset(gateway: Gateway, name: string): Promise<ToolsetSummary> {
-  const all = await listToolsets(gateway);
-  const exact = all.find(({ id }) => id === name);
-  const named = exact ? [exact] : all.filter((toolset) => toolset.name === name);
-  if (named.length > 1)
-    throw new CliError(`Several toolsets are called ${name}: ${named.map(({ id }) => id).join(', ')}`, EXIT.usage);
-  if (named[0]) return named[0];
-  const known = all.flatMap((toolset) => [toolset.name, toolset.id]);
-  const hint = `${suggestion(name, known)} (see "fleetctl toolsets")`;
-  throw new CliError(`No toolset ${JSON.stringify(name)}${hint}`, EXIT.failed);
 }
 
 function target({ id, tenant }: ToolsetSummary): { path: { name: string }; query: { visibility?: 'fleet' } } {

@@ -1,8 +1,8 @@
 import { USAGE_MEMBERS, type UsageGroup } from '@toolfleet/contracts/resources';
 import { CliError, EXIT } from '../cli-error.js';
-import { type Command, type CommandContext, noun, type Options } from '../command.js';
+import { type Command, type CommandContext, noun, type Options, print } from '../command.js';
 import { optionValue } from '../command-line.js';
-import { table, jsonText } from '../terminal.js';
+import { table } from '../terminal.js';
 import { budgetTable } from './budgets.js';
 
 const BY: Options = [
@@ -23,7 +23,8 @@ export const usage: Command = noun('usage', {
   bill: { options: [...PERIOD, ...TENANT, ['--format csv', 'for spreadsheets and other programs']], run: bill },
 });
 
-async function sums({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+async function sums(context: CommandContext): Promise<number> {
+  const { line, terminal, gateway } = context;
   const { by, groups } = readGroups(optionValue(line, 'by') ?? 'day,tool');
   const tenant = optionValue(line, 'tenant');
   const query = { group_by: by, from: optionValue(line, 'from'), to: optionValue(line, 'to'), tenant_id: tenant };
@@ -34,10 +35,7 @@ async function sums({ line, json, terminal, gateway }: CommandContext): Promise<
     fleet.request('GET /api/v1/usage', { query }),
     isOwn ? fleet.request('GET /api/v1/budgets') : { budgets: [] },
   ]);
-  if (json) {
-    terminal.out(`${jsonText({ ...used, ...budgets }, 2)}\n`);
-    return EXIT.ok;
-  }
+  if (context.json) return print(context, { ...used, ...budgets }, '');
   const rows = used.rows.map((row) => [
     ...groups.map((group) => row[USAGE_MEMBERS[group]] ?? '-'),
     row.calls,
@@ -45,19 +43,17 @@ async function sums({ line, json, terminal, gateway }: CommandContext): Promise<
     row.cost_usd,
   ]);
   if (rows.length === 0) terminal.out('No calls in this period\n');
-  else terminal.out(table([...heads(groups), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
+  else terminal.out(table([...headsOf(groups), 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
   if (budgets.budgets.length > 0) terminal.out(`\n${budgetTable(budgets.budgets, terminal.width)}`);
   return EXIT.ok;
 }
 
-async function forecast({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+async function forecast(context: CommandContext): Promise<number> {
+  const { line, terminal, gateway } = context;
   const { by, groups } = readGroups(optionValue(line, 'by') ?? 'tool');
   const query = { group_by: by, tenant_id: optionValue(line, 'tenant') };
   const body = await gateway().request('GET /api/v1/usage/forecast', { query });
-  if (json) {
-    terminal.out(`${jsonText(body, 2)}\n`);
-    return EXIT.ok;
-  }
+  if (context.json) return print(context, body, '');
   const rows = body.rows.map((row) => [
     ...groups.map((group) => (group === 'day' ? '-' : (row[USAGE_MEMBERS[group]] ?? '-'))),
     row.spent_usd,
@@ -65,12 +61,13 @@ async function forecast({ line, json, terminal, gateway }: CommandContext): Prom
     row.forecast_usd,
   ]);
   if (rows.length === 0) terminal.out('No usage this month\n');
-  else terminal.out(table([...heads(groups), 'SPENT USD', 'A DAY', `END OF ${body.month}`], rows, terminal.width));
+  else terminal.out(table([...headsOf(groups), 'SPENT USD', 'A DAY', `END OF ${body.month}`], rows, terminal.width));
   terminal.error(`Spent this month, and the mean of the last ${body.observed_days} days for each day that is left\n`);
   return EXIT.ok;
 }
 
-async function bill({ line, json, terminal, gateway }: CommandContext): Promise<number> {
+async function bill(context: CommandContext): Promise<number> {
+  const { line, terminal, gateway } = context;
   const format = optionValue(line, 'format');
   if (format !== undefined && format !== 'csv') throw new CliError('--format accepts csv', EXIT.usage);
   const query = {
@@ -86,13 +83,10 @@ async function bill({ line, json, terminal, gateway }: CommandContext): Promise<
     return EXIT.ok;
   }
   const body = await fleet.request('GET /api/v1/billing', { query });
-  if (json) terminal.out(`${jsonText(body, 2)}\n`);
-  else {
-    const rows = body.rows.map((row) => [row.tenant_id, row.day, row.tool_name, row.calls, row.tokens, row.cost_usd]);
-    terminal.out(table(['TENANT', 'DAY', 'TOOL', 'CALLS', 'TOKENS', 'COST USD'], rows, terminal.width));
-    terminal.out(`\n${body.cost_usd} USD from ${body.from} to ${body.to}\n`);
-  }
-  return EXIT.ok;
+  const rows = body.rows.map((row) => [row.tenant_id, row.day, row.tool_name, row.calls, row.tokens, row.cost_usd]);
+  const heads = ['TENANT', 'DAY', 'TOOL', 'CALLS', 'TOKENS', 'COST USD'];
+  const sum = `\n${body.cost_usd} USD from ${body.from} to ${body.to}\n`;
+  return print(context, body, () => table(heads, rows, terminal.width) + sum);
 }
 
 function readGroups(by: string): { by: string; groups: UsageGroup[] } {
@@ -104,4 +98,4 @@ function readGroups(by: string): { by: string; groups: UsageGroup[] } {
   return { by, groups };
 }
 
-const heads = (groups: readonly UsageGroup[]): string[] => groups.map((group) => group.toUpperCase());
+const headsOf = (groups: readonly UsageGroup[]): string[] => groups.map((group) => group.toUpperCase());

@@ -1,7 +1,7 @@
 import type { NewWebhook, RouteRequest, Webhook, WebhookDelivery } from '@toolfleet/client';
 import { EXIT } from '../cli-error.js';
 import { type Columns, type Command, type CommandContext, noun, type Options, print, printTable } from '../command.js';
-import { type CommandLine, numberOption, optionValue } from '../command-line.js';
+import { type CommandLine, listOption, numberOption, optionValue } from '../command-line.js';
 import { pause } from '../follow-call.js';
 import { showOnce } from '../shown-once.js';
 import { facts } from '../terminal.js';
@@ -71,12 +71,12 @@ export const webhooks: Command = noun('webhooks', {
   },
 });
 
-/** The fields that options name; those that are absent stay. */
+/** The fields that options name; absent fields stay. */
 const fieldsOf = (line: CommandLine): WebhookChange => ({
-  kinds: listOf(optionValue(line, 'kinds')) as NewWebhook['kinds'] | undefined,
+  kinds: listOption(line, 'kinds') as NewWebhook['kinds'] | undefined,
   description: optionValue(line, 'description'),
-  tools: listOf(optionValue(line, 'tools')),
-  toolsets: listOf(optionValue(line, 'toolsets')),
+  tools: listOption(line, 'tools'),
+  toolsets: listOption(line, 'toolsets'),
 });
 
 async function create({ gateway, json, terminal, line }: CommandContext, url: string): Promise<number> {
@@ -158,6 +158,3 @@ async function redeliver(context: CommandContext, id: string, event_id: string |
   const body = await context.gateway().request('POST /api/v1/webhooks/{id}/redeliver', sent);
   return print(context, body, `${body.redelivered} sent again`);
 }
-
-const listOf = (text: string | undefined): string[] | undefined =>
-  text === '' ? [] : text?.split(',').map((item) => item.trim());

@@ -110,6 +110,12 @@ export class RedisToolsetStore {
     if (isFirst) await this.redis.hsetnx(pinsKey(id), key, JSON.stringify(pin));
     else await this.redis.hset(pinsKey(id), key, JSON.stringify(pin));
   }
+
+  /** Removes the pins of a toolset by the start of their keys. */
+  async erasePins(id: string, start: string): Promise<void> {
+    const keys = (await this.redis.hkeys(pinsKey(id))).filter((key) => key.startsWith(start));
+    if (keys.length > 0) await this.redis.hdel(pinsKey(id), ...keys);
+  }
 }
 
 const parse = (text: string | null): StoredVersion | undefined =>

@@ -237,6 +237,10 @@ describe('an override', () => {
     expect((await service.list(undefined))[0]?.quarantined).toEqual(quarantined);
     await service.approve('own', 'note', quarantined[0]!.pending_revision, 'operator');
     expect((await service.get('acme', 'own'))?.approved).toHaveProperty('note');
+    const pins = () => new RedisToolsetStore(redis).pins('own');
+    expect([...(await pins()).keys()]).toEqual([expect.stringMatching(/^acme\/note /)]);
+    await service.purgeTenant('acme', false);
+    expect((await pins()).size).toBe(0);
   });
 
   it('of a tool that its tenant does not have is noted with the name that may be meant', async () => {

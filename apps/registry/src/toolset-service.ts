@@ -212,12 +212,12 @@ export class ToolsetService {
     return this.show(id);
   }
 
-  /** Removes all toolsets of a tenant except the configuration file's, or counts them. */
+  /** Removes all toolsets of a tenant except the configuration file's, and its pins of shared ones; or counts the toolsets. */
   async purgeTenant(tenant: string, dryRun: boolean): Promise<number> {
-    const ids = [...(await this.store.heads()).keys()].filter(
-      (id) => tenantOf(id) === tenant && !this.declared.has(id),
-    );
+    const all = [...(await this.store.heads()).keys()];
+    const ids = all.filter((id) => tenantOf(id) === tenant && !this.declared.has(id));
     if (dryRun) return ids.length;
+    for (const id of all) if (tenantOf(id) === undefined) await this.store.erasePins(id, pinPrefix(tenant));
     for (const id of ids) {
       await this.store.erase(id);
       this.publishChanged(id);
@@ -325,8 +325,10 @@ export class ToolsetService {
 /** A tenant's own tool has another pin than a tool of the fleet with its name. */
 function pinKey(id: string, { name, tenant }: RegisteredTool, override: ToolOverride): string {
   const key = toPinKey(name, override);
-  return tenant === undefined || tenant === tenantOf(id) ? key : `${tenant}/${key}`;
+  return tenant === undefined || tenant === tenantOf(id) ? key : pinPrefix(tenant) + key;
 }
+
+const pinPrefix = (tenant: string): string => `${tenant}/`;
 
 /** @throws ToolError REQUEST_INVALID naming the field */
 function checkSpec(value: unknown): ToolsetSpec {

@@ -25,7 +25,7 @@ import { bundle, isFresh } from '../fleetctl/bin/bundle.mjs';
 import { inlineText } from '../inline-text.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-/** Folders of the own packages whose types are copied into the published ones. */
+/** Folders of the own packages with types for the published ones. */
 const OWN = { client: 'libs/client', contracts: 'libs/contracts', base: 'libs/kits/base' };
 const typesOf = (...names) => Object.fromEntries(names.map((name) => [name, `${OWN[name]}/dist`]));
 
@@ -63,7 +63,7 @@ const { main } = await import('../dist/index.js');
 process.exitCode = await main(process.argv.slice(2));
 `;
 
-/** Bundles the code of a package: an entry point reaches the code of what is asked for only. @returns esbuild's metafile */
+/** Bundles the code of a package: an entry point reaches only the code that is asked for. @returns esbuild's metafile */
 async function bundlePackage(name, outdir) {
   const { entries, bin, peers } = PACKAGES[name];
   const missing = Object.values(entries).find((entry) => !existsSync(join(ROOT, entry)));

@@ -37,7 +37,7 @@ const SWITCHES = new Set([
   'replace',
   'yes',
 ]);
-/** The ones that `call` has: others are arguments of its tool, which have values. */
+/** The ones that `call` has: others are arguments of its tool, with values. */
 const CALL_SWITCHES = new Set(['json', 'help', 'async', 'dry-run', 'no-retry', 'no-wait']);
 const SHORT: Readonly<Record<string, string>> = {
   h: 'help',

@@ -78,7 +78,7 @@ function showText(terminal: Terminal, body: CallBody): void {
   terminal.error(`${paint(terminal, 'dim', note)}\n`);
 }
 
-/** Whether the text, made for models, has less than the output: what was cut is an ellipsis in it. */
+/** Whether the text, made for models, has less than the output: an ellipsis stands for each cut. */
 function isShortened({ text, output }: CallBody): boolean {
   const count = (one: string) => one.split('…').length;
   return output !== null && text !== '' && count(text) > count(wholeOutput(output));

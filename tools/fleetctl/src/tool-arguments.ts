@@ -73,7 +73,7 @@ export async function toolArguments(
   return given;
 }
 
-/** Sets a member of objects and lists, which are made where they are missing. @throws CliError */
+/** Sets a member of objects and lists; missing ones are made. @throws CliError */
 function setAt(given: JsonObject, path: readonly string[], value: Json, name: string): void {
   let at = given as Record<string, Json>;
   for (const [index, part] of path.entries()) {

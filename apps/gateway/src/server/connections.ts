@@ -58,9 +58,10 @@ const STALLED_MS = 20_000;
 /** Shorter answers fit into the socket buffers. */
 const LARGE = 64 * 1024;
 
-/** Disconnects clients that stop reading an answer. Node restarts the timeout whenever the client reads some of it. */
+/** Disconnects clients that stop reading an answer (Node restarts the timeout whenever they read), and all clients of a draining server. */
 export function closeStalledAnswers(fastify: FastifyInstance): void {
   fastify.addHook('onSend', (_request, reply, payload, done) => {
+    if (!fastify.server.listening) reply.raw.shouldKeepAlive = false;
     const isLarge = (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > LARGE;
     if (isLarge) closeWhenStalled(reply.raw);
     done(null, payload);

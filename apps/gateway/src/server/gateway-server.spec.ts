@@ -79,6 +79,8 @@ const host = {
 const CONNECTIONS = { keepAliveMs: 75_000, requestTimeoutMs: 5_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
 const memory = new MemoryAccount({ maxBodyBytes: 1_000_000, maxBytes: 4_000_000 });
 let droppedConnections = 0;
+let isUnderWay = false;
+const underWay = Promise.withResolvers<object>();
 const server = new GatewayServer(
   { module: EchoModule },
   NO_NATS,
@@ -99,7 +101,13 @@ const server = new GatewayServer(
   },
   [
     {
-      mount: async (fastify) => void fastify.get('/files/*', { exposeHeadRoute: false }, async () => ({})),
+      mount: async (fastify) => {
+        fastify.get('/files/*', { exposeHeadRoute: false }, async () => ({}));
+        fastify.get('/under-way', { exposeHeadRoute: false }, () => {
+          isUnderWay = true;
+          return underWay.promise;
+        });
+      },
       drain: async () => undefined,
     },
   ],
@@ -431,5 +439,20 @@ describe('responses', () => {
     await expect.poll(() => waiting).toBe(0);
     expect((await send({ path: '/echo/x', method: 'GET' })).status, 'a later request').toBe(200);
     expect(memory.total).toBe(0);
+  });
+});
+
+describe('a drain', () => {
+  it('closes the connection of a call under way with its answer', async () => {
+    const { socket, text, ended } = open();
+    socket.write('GET /under-way HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await expect.poll(() => isUnderWay).toBe(true);
+    const drained = server.drain();
+    const isOpen = () => fetch(`http://127.0.0.1:${port}/files/a`).then(Boolean, () => false);
+    await expect.poll(isOpen).toBe(false);
+    underWay.resolve({});
+    await ended;
+    expect(text()).toMatch(/^HTTP\/1.1 200 [^]*\r\nconnection: close\r\n/i);
+    await drained;
   });
 });

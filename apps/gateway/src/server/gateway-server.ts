@@ -103,6 +103,8 @@ export class GatewayServer implements LifecycleComponent {
   }
 
   async drain(): Promise<void> {
+    // Answers past Fastify (MCP, event streams) leave their connections open, which would keep the process running for `keepAliveMs`.
+    if (this.app) this.app.getHttpServer().keepAliveTimeout = 1;
     await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
   }
 

@@ -173,7 +173,7 @@ describe('calls', () => {
   it('a batch', async () => {
     const one = (expression: string) => ({ name: 'calculator', arguments: { expression } });
     const { status, text } = await fleet.ask({
-      path: '/api/v1/tools/batch',
+      path: '/api/v1/tools/batch-execute',
       body: { calls: [one('6*7'), one('40+2')] },
     });
     expect([status, text.match(/"result":42/g)?.length]).toEqual([200, 2]);

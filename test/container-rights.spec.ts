@@ -1,4 +1,4 @@
-/** The table of rights finds each fault in what containers show; `npm run test:containers` looks at real ones. */
+/** The table of rights finds each fault in recorded texts of containers; `npm run test:containers` looks at real ones. */
 import { describe, expect, it } from 'vitest';
 import { readRights, wrongRights } from './containers/locked-down.js';
 

@@ -1,5 +1,5 @@
 /**
- * What the short form of the container tests looks at, each check by its name. A check answers with its findings, none where the fleet is
+ * The checks of the short form of the container tests, by name. A check answers with its findings, none where the fleet is
  * as it should be: `faults.spec.ts` plants faults that each of them has to find.
  */
 import { eventually } from '@toolfleet/testing';

@@ -1,6 +1,6 @@
 /**
- * `npm run test:containers`: builds every image by deploy/app.Dockerfile, brings docker-compose.yml up, and looks from outside at what
- * operators rely on: every kind of call, what each container may do and reach, restarts of every part under load, and the drain.
+ * `npm run test:containers`: builds every image by deploy/app.Dockerfile, brings docker-compose.yml up, and checks from
+ * outside: every kind of call, rights and networks of each container, restarts of every part under load, and the drain.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NatsClient } from '@toolfleet/transport';
@@ -94,7 +94,7 @@ afterAll(async () => {
 });
 
 function say(line: string): void {
-  console.log(`toolfleet: ${line}`); // oxlint-disable-line no-console -- what the run is made of
+  console.log(`toolfleet: ${line}`); // oxlint-disable-line no-console -- facts of the run
 }
 
 /** Settings of a test: limits above its load, and MCP servers that are commands. */
@@ -265,7 +265,7 @@ describe('a restart under load', () => {
         fleet.call('execute_python', { code: `sum(range(10 ** 6)) * 0 + ${number}` }, { fields: { mode: 'async' } }),
       ),
     );
-    // What was written in the last second may be lost with the machine, not with the process.
+    // Writes of the last second may be lost with the machine, not with the process.
     await fleet.kill('redis');
     await fleet.startAgain('redis');
     await fleet.untilHealthy('redis');

@@ -37,7 +37,7 @@ export type ComposeServices = Record<string, ComposeService>;
 /** Services of docker-compose.yml with images of other projects that watch the fleet. */
 export const WATCHERS = ['otel-collector', 'prometheus', 'alertmanager', 'grafana'];
 
-/** What docker-compose.yml declares. */
+/** The content of docker-compose.yml. */
 export function composeFile(): ComposeFile {
   return yaml.load(readFileSync(join(ROOT, 'docker-compose.yml'), 'utf8')) as ComposeFile;
 }
@@ -48,7 +48,7 @@ interface ComposeFile {
   secrets: Record<string, { file: string }>;
 }
 
-/** Apps whose images docker-compose.yml builds. */
+/** Apps with an image that docker-compose.yml builds. */
 export const composedApps = (): string[] => [
   ...new Set(Object.values(composeFile().services).flatMap(({ build }) => build?.args.APP ?? [])),
 ];
@@ -59,7 +59,7 @@ export const pulledImages = (names = Object.keys(composeFile().services)): strin
   return [...new Set(names.map((name) => services[name]!.image))].filter((image) => !image.startsWith('toolfleet/'));
 };
 
-/** What is needed to bring it up. */
+/** Parameters of a fleet. */
 export interface ComposedFleetOptions {
   engine: Engine;
   images: Images;
@@ -190,7 +190,7 @@ export class ComposedFleet {
     return this.services[service]!.container_name!;
   }
 
-  /** Runs a command in the container of a service. @returns what it printed */
+  /** Runs a command in the container of a service. @returns its output */
   exec(service: string, ...command: string[]): Promise<string> {
     return this.engine.run('exec', this.container(service), ...command);
   }
@@ -271,7 +271,7 @@ const READY_WITHIN_MS = 120_000;
 /** A container that its engine has started this often again is not going to be healthy. */
 const MAX_STARTS = 5;
 
-/** Part of what `inspect` shows. */
+/** Part of the output of `inspect`. */
 export interface ContainerState {
   RestartCount: number;
   State: { ExitCode: number; Running: boolean; StartedAt: string };

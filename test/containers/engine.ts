@@ -21,7 +21,7 @@ export interface Engine {
   readonly version: string;
   /** Whether its store of images belongs to this process, so that images of the machine are neither used nor changed. */
   readonly hasOwnStore: boolean;
-  /** Runs a command of the engine. @returns what it printed @throws Error with its command and what it complained of */
+  /** Runs a command of the engine. @returns its output @throws Error with its command and its last lines */
   run(...args: string[]): Promise<string>;
   /** Runs the engine's Compose on a file. */
   compose(file: string, ...args: string[]): Promise<string>;
@@ -139,12 +139,12 @@ network_config_dir = "${join(folder, 'net')}"
   return { CONTAINERS_STORAGE_CONF: storage, CONTAINERS_CONF: containers, BUILDAH_FORMAT: 'docker' };
 }
 
-/** An abstract socket, which ends with this process. */
+/** An abstract socket: it ends with this process. */
 const RESERVED = '\0toolfleet-containers';
 
 /**
  * Waits until no other process of this machine starts networks: two stores of podman choose the same addresses until containers use them.
- * @returns what to close once they do
+ * @returns a server to close once they do
  */
 export async function reserveAddresses(): Promise<Server> {
   for (;;) {

@@ -16,7 +16,7 @@ const ACL = fileURLToPath(new URL('../../deploy/redis.acl.template', import.meta
 interface Fault {
   fault: string;
   check: CheckName;
-  /** Patterns of findings. Others may follow: in the network of NATS the sandbox reaches whatever listens on this machine, too. */
+  /** Patterns of findings. Others may follow: in the network of NATS the sandbox also reaches open ports of this machine. */
   found: RegExp[];
   only?: readonly string[];
   /** Lines of a Dockerfile on top of the gateway's image. */

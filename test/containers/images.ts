@@ -30,7 +30,7 @@ export interface Images {
   derive(app: string, lines: string): Promise<string>;
   /** Size of an app's image above its base, in bytes. */
   ownBytes(app: string): Promise<number>;
-  /** Removes what was built and pulled from a store that is the machine's. */
+  /** Removes built and pulled images from a store of the machine. */
   remove(): Promise<void>;
 }
 

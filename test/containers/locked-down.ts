@@ -1,4 +1,4 @@
-/** What a container may do, seen from inside and outside, for comparison with what its service declares. */
+/** Rights of a container, seen from inside and outside, and the expected ones. */
 import type { ComposedFleet } from './composed-fleet.js';
 
 /** Rights of a container. */
@@ -41,7 +41,7 @@ export function readRights(text: string): Rights {
 export const rightsOf = async (fleet: ComposedFleet, service: string): Promise<Rights> =>
   readRights(await fleet.exec(service, 'cat', '/proc/1/status', '/proc/mounts'));
 
-/** The user of each image that is not ours, and what a service may write; the others are user 10001 and keep nothing. */
+/** Users of images of other projects, and volumes that a service writes; the others are user 10001 and keep nothing. */
 const EXPECTED: Record<string, Partial<Rights>> = {
   nats: { uid: 10_002 },
   redis: { uid: 999, writable: ['/data'] },

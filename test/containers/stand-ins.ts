@@ -17,9 +17,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** What the scripts, health checks and Dockerfile of deploy/ run. */
+/** Programs of the scripts, health checks and Dockerfile of deploy/. */
 const TOOLS = 'sh cat basename rm mkdir chown chmod ls grep sed wget env id sleep'.split(' ');
-/** Native packages of npm still link to these, which newer versions of the C library hold empty. */
+/** Native packages of npm still link to these libraries, empty in newer versions of the C library. */
 const PARTS_OF_LIBC = ['libdl.so.2', 'libpthread.so.0', 'libresolv.so.2', 'librt.so.1', 'libutil.so.1'];
 const LIBRARIES = `/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
 const BROKERS = [['nats-server'], ['redis-server', 'valkey-server'], ['redis-cli', 'valkey-cli']];

@@ -103,7 +103,7 @@ export class GatewayServer implements LifecycleComponent {
   }
 
   async drain(): Promise<void> {
-    // Answers past Fastify (MCP, event streams) leave their connections open, which would keep the process running for `keepAliveMs`.
+    // Answers past Fastify (MCP, event streams) do not close their connections; idle ones would delay the end by `keepAliveMs`.
     if (this.app) this.app.getHttpServer().keepAliveTimeout = 1;
     await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
   }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ElicitResult } from '@modelcontextprotocol/client';
 import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { AbortSource, onAbort, type Clock } from '@toolfleet/resilience';
 
 /** Asks the caller for the server of an exchange. */
 export interface Asker {
@@ -15,7 +15,9 @@ export interface Asker {
  */
 export class RequestExchange {
   private static readonly current = new AsyncLocalStorage<RequestExchange>();
-  private readonly controller = new AbortController();
+  private readonly source = new AbortSource();
+  /** Aborted when the exchange must stop, including its socket. */
+  readonly signal: AbortSignal = this.source.signal;
   /** Why the response body broke, if known. */
   streamError: unknown;
   private answer: Response | undefined;
@@ -33,11 +35,6 @@ export class RequestExchange {
   /** The exchange that the calling code runs in. */
   static get active(): RequestExchange | undefined {
     return RequestExchange.current.getStore();
-  }
-
-  /** Aborted when the exchange must stop, including its socket. */
-  get signal(): AbortSignal {
-    return this.controller.signal;
   }
 
   /** Runs work outside any exchange. */
@@ -63,7 +60,7 @@ export class RequestExchange {
 
   /** Stops the exchange; the first reason wins. */
   stop(reason: ToolError): void {
-    if (!this.controller.signal.aborted) this.controller.abort(reason);
+    this.source.abort(reason);
   }
 
   /** Counts a request, such as for one page of a list. @returns its number */
@@ -128,14 +125,15 @@ export async function runWithLimits<T>(
     cancelIdle = clock.after(leftMs, watchIdle);
   };
   watchIdle();
-  const onAbort = (): void => exchange.stop(abortReason(limits.signal));
-  if (limits.signal?.aborted) onAbort();
-  limits.signal?.addEventListener('abort', onAbort, { once: true });
+  const { signal } = limits;
+  const follow = (): void => exchange.stop(abortReason(signal));
+  if (signal?.aborted) follow();
+  const leave = signal && onAbort(signal, follow);
   try {
     return await new Promise<T>((resolve, reject) => {
       const stopped = (): void => reject(exchange.signal.reason);
       if (exchange.signal.aborted) return stopped();
-      exchange.signal.addEventListener('abort', stopped, { once: true });
+      onAbort(exchange.signal, stopped);
       exchange.run(() => work(() => (touched = clock.monotonic()))).then(resolve, reject);
     });
   } catch (error) {
@@ -143,7 +141,7 @@ export async function runWithLimits<T>(
   } finally {
     cancelTotal();
     cancelIdle();
-    limits.signal?.removeEventListener('abort', onAbort);
+    leave?.();
   }
 }
 

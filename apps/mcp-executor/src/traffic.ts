@@ -1,5 +1,5 @@
 import { SdkHttpError, type JSONRPCMessage, type Transport } from '@modelcontextprotocol/client';
-import { InFlightMap, type Clock } from '@toolfleet/resilience';
+import { InFlightMap, onAbort, type Clock } from '@toolfleet/resilience';
 import {
   ATTR,
   BoundedLabel,
@@ -79,8 +79,7 @@ export class Traffic {
       const id = 'id' in message ? message.id : undefined;
       if (id !== undefined) open.set(id, end);
       const stopped = RequestExchange.active?.signal;
-      const onStop = (): void => end(toFailure(stopped?.reason));
-      stopped?.addEventListener('abort', onStop, { once: true });
+      if (stopped) onAbort(stopped, () => end(toFailure(stopped.reason)));
       try {
         await run(() => send(withTrace(message), options));
         if (id === undefined) end();

@@ -1,6 +1,7 @@
 import type { Json, Principal } from '@toolfleet/contracts';
 import { FakeClock } from '@toolfleet/testing';
 import type { NatsClient } from '@toolfleet/transport';
+import { AbortSource } from '@toolfleet/resilience';
 import { describe, expect, it } from 'vitest';
 import { CallCancellations, readCancelledIds, type ClientRequest } from './cancellation.js';
 
@@ -11,6 +12,12 @@ const request = (fields: Partial<ClientRequest> = {}): ClientRequest => ({
   id: 1,
   ...fields,
 });
+
+/** A call that a replica tracks. */
+function track(replica: CallCancellations, one: ClientRequest) {
+  const call = new AbortSource();
+  return { done: replica.track(one, call), signal: call.signal };
+}
 
 /** Two replicas that share a bus. */
 function replicas() {
@@ -26,7 +33,7 @@ function replicas() {
 describe('a cancellation', () => {
   it('reaches the call of its request on any replica', () => {
     const { here, there } = replicas();
-    const [one, two] = [here.track(request()), here.track(request({ id: 2 }))];
+    const [one, two] = [track(here, request()), track(here, request({ id: 2 }))];
     there.cancel(request());
     here.cancel(request({ id: 2 }));
     expect([one.signal.aborted, two.signal.aborted]).toEqual([true, true]);
@@ -43,28 +50,28 @@ describe('a cancellation', () => {
     ['the id as a string', { id: '1' }],
   ])('of %s does not', (_who, other) => {
     const { here, there } = replicas();
-    const call = here.track(request());
+    const call = track(here, request());
     for (const replica of [here, there]) replica.cancel(request(other));
     expect(call.signal.aborted).toBe(false);
   });
 
   it('that overtakes its request cancels it for ten seconds, once', () => {
     const { clock, here, there } = replicas();
-    here.track(request({ id: 'first' })).done();
+    track(here, request({ id: 'first' })).done();
     there.cancel(request());
-    expect(here.track(request()).signal.aborted).toBe(true);
-    expect(here.track(request()).signal.aborted).toBe(false);
+    expect(track(here, request()).signal.aborted).toBe(true);
+    expect(track(here, request()).signal.aborted).toBe(false);
     there.cancel(request({ id: 3 }));
     clock.advance(10_000);
-    expect(here.track(request({ id: 3 })).signal.aborted).toBe(false);
+    expect(track(here, request({ id: 3 })).signal.aborted).toBe(false);
   });
 
   it('without a session neither waits for a request nor chooses between two', () => {
     const { here } = replicas();
     const plain = request({ session: undefined });
     here.cancel(plain);
-    const one = here.track(plain);
-    const two = here.track(plain);
+    const one = track(here, plain);
+    const two = track(here, plain);
     here.cancel(plain);
     expect([one.signal.aborted, two.signal.aborted]).toEqual([false, false]);
     two.done();

@@ -12,14 +12,6 @@ export interface ClientRequest {
   id: string | number;
 }
 
-/** A running call that its client may cancel. */
-interface TrackedCall {
-  /** Aborted when the client cancels the request. */
-  readonly signal: AbortSignal;
-  /** Stops tracking. */
-  done(): void;
-}
-
 /**
  * How long a cancellation waits for its request. Both are separate HTTP requests, so a cancellation sent right after its
  * request may overtake it.
@@ -48,22 +40,18 @@ export class CallCancellations {
     private readonly nats?: Pick<NatsClient, 'publish' | 'subscribe'>,
   ) {}
 
-  /** Tracks a call from before it starts until `done`. */
-  track(request: ClientRequest): TrackedCall {
+  /** Tracks a call from before it starts, and aborts it when its client cancels the request. @returns ends this */
+  track(request: ClientRequest, call: AbortSource): () => void {
     this.listen();
     const key = toKey(request);
-    const controller = new AbortSource();
     const calls = this.running.get(key) ?? new InFlight();
     this.running.set(key, calls);
-    const remove = calls.add(controller);
+    const remove = calls.add(call);
     const cancelledUntil = this.early.get(key);
-    if (cancelledUntil !== undefined && this.early.delete(key) && cancelledUntil > this.clock.now()) abort(controller);
-    return {
-      signal: controller.signal,
-      done: () => {
-        remove();
-        if (calls.size === 0) this.running.delete(key);
-      },
+    if (cancelledUntil !== undefined && this.early.delete(key) && cancelledUntil > this.clock.now()) abort(call);
+    return () => {
+      remove();
+      if (calls.size === 0) this.running.delete(key);
     };
   }
 

@@ -295,15 +295,11 @@ export class McpEndpoint implements Mounted {
       return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(undefined, SERVER_ERROR, message));
     }
     const id = readCancellableId(raw.headers, body);
-    const tracked = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id });
-    if (!tracked) return this.answer(request, out, principal, { bytes, body, disconnected });
-    const onCancel = (): void => disconnected.abort(tracked.signal.reason);
-    onAbort(tracked.signal, onCancel);
-    if (tracked.signal.aborted) onCancel();
+    const untrack = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id }, disconnected);
     try {
       await this.answer(request, out, principal, { bytes, body, disconnected });
     } finally {
-      tracked.done();
+      untrack?.();
     }
   }
 

@@ -163,7 +163,7 @@ export class Budget {
     );
     this.trackReserving(tenantId, reserving);
     try {
-      const admissions = await withTimeout(this.clock, withinMs, undefined, () => reserving);
+      const admissions = await withTimeout(this.clock, withinMs, reserving);
       this.events.active(tenantId);
       return admissions;
     } catch {
@@ -386,7 +386,7 @@ export class Budget {
 
   private async orUnavailable<T>(work: Promise<T>, withinMs: Milliseconds): Promise<T> {
     try {
-      return await withTimeout(this.clock, withinMs, undefined, () => work);
+      return await withTimeout(this.clock, withinMs, work);
     } catch (error) {
       if (isToolError(error) && error.code === 'QUOTA_EXCEEDED') throw error;
       throw new ToolError('BUDGET_UNAVAILABLE', { cause: error });

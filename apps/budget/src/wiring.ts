@@ -75,7 +75,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   const keptDays = settings.BUDGET_LEDGER_RETENTION_DAYS;
   // Not part of readiness: without the ledger, calls run and their usage waits in Redis.
   metrics.onScrape(async () => {
-    const answers = await withTimeout(clock, PING_TIMEOUT_MS, undefined, () => ledger.ping()).then(
+    const answers = await withTimeout(clock, PING_TIMEOUT_MS, ledger.ping()).then(
       () => 1,
       () => 0,
     );

@@ -10,7 +10,7 @@ export class StoreLimit {
 
   /** @throws ToolError as `work`; SERVICE_UNAVAILABLE when the store fails or does not answer in time */
   run<T>(work: () => Promise<T>): Promise<T> {
-    return withTimeout(this.clock, this.maxMs, undefined, work).catch((cause: unknown) => {
+    return withTimeout(this.clock, this.maxMs, work()).catch((cause: unknown) => {
       if (isToolError(cause)) throw cause;
       const message = 'The store of sessions and grants is unavailable; retry later';
       throw new ToolError('SERVICE_UNAVAILABLE', { message, cause });

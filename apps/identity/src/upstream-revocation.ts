@@ -44,8 +44,7 @@ export class UpstreamRevocation {
     try {
       // Some servers end everything that a user granted to a client.
       if (await store.hasOther(grant)) return this.#note(grant, 'another source of the user has the same client');
-      const revoking = () => client.revoke(grant.source, grant.auth, token);
-      const isRevoked = await withTimeout(clock, REVOKED_WITHIN_MS, undefined, revoking);
+      const isRevoked = await withTimeout(clock, REVOKED_WITHIN_MS, client.revoke(grant.source, grant.auth, token));
       this.#note(grant, isRevoked ? undefined : 'the authorization server has no revocation_endpoint');
     } catch (error) {
       this.#note(grant, isToolError(error) ? error.message : (error as Error).name);

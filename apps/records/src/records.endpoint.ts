@@ -46,19 +46,19 @@ export class RecordsEndpoint {
   list(query: RecordsList) {
     // A long search answers with the matches of half of the time.
     const isOver = this.#after(this.timeout.ms / 2);
-    return withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.list(query, isOver));
+    return withTimeout(this.clock, this.timeout.ms, this.store.list(query, isOver));
   }
 
   @Endpoint(SUBJECTS.recordsBody, { schema: RECORDS_BODY, unavailable: STORE_UNAVAILABLE })
   body(question: RecordsBody) {
-    const read = () => this.store.bodies.read(question, this.clock.now());
-    return withTimeout(this.clock, this.timeout.ms, undefined, read);
+    const reading = this.store.bodies.read(question, this.clock.now());
+    return withTimeout(this.clock, this.timeout.ms, reading);
   }
 
   @Endpoint(SUBJECTS.recordsFacts, { schema: RECORDS_FACTS, unavailable: STORE_UNAVAILABLE })
   facts(query: RecordsFacts) {
     const isOver = this.#after(this.timeout.ms / 2);
-    return withTimeout(this.clock, this.timeout.ms, undefined, () => this.store.facts(query, isOver));
+    return withTimeout(this.clock, this.timeout.ms, this.store.facts(query, isOver));
   }
 
   @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE, unavailable: STORE_UNAVAILABLE })

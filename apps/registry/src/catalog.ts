@@ -68,7 +68,7 @@ export class Catalog {
    */
   async refresh(): Promise<void> {
     try {
-      await withTimeout(this.clock, STORE_TIMEOUT_MS, undefined, () => this.readChanges());
+      await withTimeout(this.clock, STORE_TIMEOUT_MS, this.readChanges());
     } catch (error) {
       if (!this.isLoaded)
         throw new ToolError('SERVICE_UNAVAILABLE', {

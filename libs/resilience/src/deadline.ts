@@ -1,5 +1,5 @@
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import { AbortSource, onAbort, type Clock } from '@toolfleet/base';
+import { onAbort, type Clock } from '@toolfleet/base';
 
 /**
  * The instant by which work must be finished. Anchored once to the monotonic clock, so that a jump of the wall clock
@@ -36,7 +36,7 @@ export class Deadline {
   }
 }
 
-/** Abort reason of a signal of `withTimeout` when the time is over. */
+/** Error of `withTimeout`, and reason of signals, when the time is over. */
 export class TimedOut extends Error {
   constructor(readonly timeoutMs: Milliseconds) {
     super(`Timed out after ${Math.round(timeoutMs)}ms`);
@@ -44,43 +44,31 @@ export class TimedOut extends Error {
   }
 }
 
-/** Follows a parent signal until `release`, so that listeners do not accumulate on long-lived parents. */
-class LinkedAbort extends AbortSource {
-  readonly release: () => void;
-
-  constructor(parent: AbortSignal) {
-    super();
-    if (parent.aborted) this.abort(parent.reason);
-    this.release = onAbort(parent, () => this.abort(parent.reason));
-  }
-}
-
-/** A signal that is aborted with its parent or by `abort`. */
-export const linkAbort = (parent: AbortSignal): LinkedAbort => new LinkedAbort(parent);
-
 /**
- * Runs `work` with a signal that is aborted after `timeoutMs` (reason: `TimedOut`) or with `parent`. The promise rejects at once, even when
- * the work ignores its signal; a late outcome is dropped.
+ * Waits for `work` at most `timeoutMs`, or until `parent` is aborted. The work goes on, and a late outcome is dropped.
  * @throws TimedOut, the reason of `parent`, or what `work` throws
  */
-export async function withTimeout<T>(
+export function withTimeout<T>(
   clock: Clock,
   timeoutMs: Milliseconds,
-  parent: AbortSignal | undefined,
-  work: (signal: AbortSignal) => Promise<T>,
+  work: Promise<T>,
+  parent?: AbortSignal,
 ): Promise<T> {
-  const source = parent ? linkAbort(parent) : new AbortSource();
-  const { signal } = source;
-  const cancel = clock.after(timeoutMs, () => source.abort(new TimedOut(timeoutMs)));
-  try {
-    const working = work(signal);
-    return await new Promise<T>((resolve, reject) => {
-      working.then(resolve, reject);
-      if (signal.aborted) reject(signal.reason);
-      else onAbort(signal, () => reject(signal.reason));
-    });
-  } finally {
-    cancel();
-    if (source instanceof LinkedAbort) source.release();
-  }
+  return new Promise<T>((resolve, reject) => {
+    const end = (): void => {
+      cancel();
+      leave?.();
+    };
+    const fail = (reason: unknown): void => {
+      end();
+      reject(reason);
+    };
+    const cancel = clock.after(timeoutMs, () => fail(new TimedOut(timeoutMs)));
+    const leave = parent && onAbort(parent, () => fail(parent.reason));
+    if (parent?.aborted) fail(parent.reason);
+    work.then((value) => {
+      end();
+      resolve(value);
+    }, fail);
+  });
 }

@@ -1,6 +1,6 @@
 export { AbortSource, Clock, onAbort, SystemClock, type CancelTimer } from '@toolfleet/base';
 export { Deadline } from './deadline.js';
-export { linkAbort, TimedOut, withTimeout } from './deadline.js';
+export { TimedOut, withTimeout } from './deadline.js';
 export { type Backoff } from './retry.js';
 export { retry, type RetryVerdict } from './retry.js';
 export { RetryBudget } from './retry.js';

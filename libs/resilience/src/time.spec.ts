@@ -23,31 +23,25 @@ test('a deadline runs on monotonic time: a jump of the wall clock does not move 
 });
 
 describe('timeout', () => {
-  test('aborts the work and rejects at once, although the work goes on', async () => {
+  test('rejects at once, although the work goes on', async () => {
     const clock = new FakeClock();
-    let signal: AbortSignal | undefined;
-    const done = withTimeout(clock, 50, undefined, (given) => {
-      signal = given;
-      return new Promise(() => {});
-    });
-    const outcome = expect(done).rejects.toBeInstanceOf(TimedOut);
+    const outcome = expect(withTimeout(clock, 50, new Promise(() => {}))).rejects.toBeInstanceOf(TimedOut);
     await clock.run(50);
     await outcome;
-    expect(signal?.aborted).toBe(true);
   });
 
   test('leaves no timer and no listener behind', async () => {
     const clock = new FakeClock();
     const parent = new AbortController();
     const removed = vi.spyOn(parent.signal, 'removeEventListener');
-    expect(await withTimeout(clock, 50, parent.signal, async () => 5)).toBe(5);
+    expect(await withTimeout(clock, 50, Promise.resolve(5), parent.signal)).toBe(5);
     expect(clock.pending).toBe(0);
     expect(removed).toHaveBeenCalled();
   });
 
   test('follows its parent', async () => {
     const parent = new AbortController();
-    const done = withTimeout(new FakeClock(), 50, parent.signal, () => new Promise(() => {}));
+    const done = withTimeout(new FakeClock(), 50, new Promise(() => {}), parent.signal);
     parent.abort(new Error('gone'));
     await expect(done).rejects.toThrow('gone');
   });

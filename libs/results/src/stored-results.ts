@@ -113,7 +113,7 @@ export class StoredResults extends LargeResults {
   async #attempt<T>(operation: 'put' | 'get' | 'delete', work: Promise<T>): Promise<T> {
     const { clock, onFailure } = this.options;
     try {
-      return await withTimeout(clock, TIMEOUT_MS, undefined, () => work);
+      return await withTimeout(clock, TIMEOUT_MS, work);
     } catch (cause) {
       const error =
         cause instanceof TimedOut ? new Error(`The result store did not answer within ${TIMEOUT_MS} ms`) : cause;

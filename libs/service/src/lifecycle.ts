@@ -120,7 +120,7 @@ export async function checkReady(
 ): Promise<{ ready: boolean; parts: Record<string, boolean> }> {
   const check = async (component: LifecycleComponent) => {
     const ready = async () => (await component.ready?.()) ?? true;
-    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, undefined, ready).catch(() => false);
+    const answer = await withTimeout(state.clock, READY_TIMEOUT_MS, ready()).catch(() => false);
     return [component.name, answer === true] as const;
   };
   const answers = await Promise.all(components.map(check));
@@ -142,7 +142,7 @@ export async function drainAndStop(
       logger.error({ part, error }, `${part} failed to ${activity}: ${oneLine(error)}`);
     const working = (async () => work())();
     try {
-      await withTimeout(clock, ms, undefined, () => working);
+      await withTimeout(clock, ms, working);
     } catch (error) {
       if (!(error instanceof TimedOut)) return logFailure(error);
       logger.warn({ part }, `${part} did not ${activity} in time`);

@@ -143,7 +143,7 @@ export class ProviderAsks {
     const { asked_at: askedAt } = session;
     const since = clock.now() - this.#everyMs * TOLERATED_INTERVALS;
     if (askedAt === undefined || askedAt >= since) return session;
-    await withTimeout(clock, CONFIRM_MS, undefined, () => this.ask(session)).catch(() => undefined);
+    await withTimeout(clock, CONFIRM_MS, this.ask(session)).catch(() => undefined);
     const now = await sessions.read(session.session_id, clock.now());
     if (!now || now.asked_at === undefined || now.asked_at >= since) return now;
     const message =

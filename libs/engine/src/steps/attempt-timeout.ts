@@ -1,5 +1,5 @@
 import { ToolError } from '@toolfleet/contracts';
-import { linkAbort, TimedOut } from '@toolfleet/resilience';
+import { AbortSource, onAbort, TimedOut } from '@toolfleet/resilience';
 import { step, type Step } from '../step.js';
 import { deadlineExceeded } from '../deadline.js';
 import type { EnginePorts } from '../ports.js';
@@ -14,13 +14,16 @@ export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Step {
     const remainingMs = call.deadline.remainingMs();
     if (remainingMs <= 0) return failed(noTimeLeft(call.active.attempts));
     const limitMs = call.plan.bounded ? Math.min(call.timeoutMs, remainingMs) : remainingMs;
-    const link = linkAbort(call.signal);
-    const cancel = ports.clock.after(limitMs, () => link.abort(new TimedOut(limitMs)));
+    const source = new AbortSource();
+    const follow = (): void => source.abort(call.signal.reason);
+    if (call.signal.aborted) follow();
+    const leave = onAbort(call.signal, follow);
+    const cancel = ports.clock.after(limitMs, () => source.abort(new TimedOut(limitMs)));
     try {
-      return await next({ ...call, signal: link.signal, timeoutMs: Math.min(call.timeoutMs, limitMs) });
+      return await next({ ...call, signal: source.signal, timeoutMs: Math.min(call.timeoutMs, limitMs) });
     } finally {
       cancel();
-      link.release();
+      leave();
     }
   });
 }

@@ -137,7 +137,7 @@ async function inTime<T>(
   signal?: AbortSignal,
 ): Promise<T | InterceptorVerdict | undefined> {
   try {
-    const verdict = await withTimeout(ports.clock, one.timeoutMs, signal, () => work);
+    const verdict = await withTimeout(ports.clock, one.timeoutMs, work, signal);
     if (isDenial(verdict)) note(ports, one, call, 'refused');
     return verdict;
   } catch (error) {

@@ -195,5 +195,5 @@ function unknownOutcome(call: Call, state: CallState | undefined, result?: CallR
 /** The answer of the journal, or undefined when it fails or takes too long. */
 async function answerInTime<T>({ clock }: Ports, call: Call, answer: Promise<T>): Promise<T | undefined> {
   const timeoutMs = Math.max(MIN_TIMEOUT_MS, Math.min(MAX_TIMEOUT_MS, call.deadline.remainingMs()));
-  return withTimeout(clock, timeoutMs, undefined, () => answer).catch(() => undefined);
+  return withTimeout(clock, timeoutMs, answer).catch(() => undefined);
 }

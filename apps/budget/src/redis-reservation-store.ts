@@ -244,10 +244,11 @@ export class RedisReservationStore {
       await this.redis.sadd(TENANTS_KEY, tenantId);
       this.known.add(tenantId);
     }
-    const reply = await this.scripts[name](...keys, ...values);
+    const packed = packArguments(values);
+    const reply = await this.scripts[name](...keys, packed);
     if (reply !== UNKNOWN_TENANT) return reply;
     await this.catchUp(tenantId);
-    return this.scripts[name](...keys, ...values);
+    return this.scripts[name](...keys, packed);
   }
 
   /**
@@ -260,6 +261,13 @@ export class RedisReservationStore {
     const values = sums.flatMap((sum) => [sum.scope, sum.microUsd, sum.tokens]);
     return Number(await this.scripts.rebuild(...budgetKeys(tenantId), ...values));
   }
+}
+
+/** As one argument: each argument of a command costs more than the rest of it. Redis cannot read JSON with half of a surrogate pair. */
+function packArguments(values: ScriptArguments): string {
+  const texts: string[] = [];
+  for (const value of values) texts.push(String(value).toWellFormed());
+  return JSON.stringify(texts);
 }
 
 /** Scopes of a call besides tenant and day, in the order in which they are checked. */

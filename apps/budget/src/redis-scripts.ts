@@ -2,12 +2,14 @@
 import { readFileSync } from 'node:fs';
 
 const PRELUDE = readFileSync(new URL('../lua/prelude.lua', import.meta.url), 'utf8');
+/** For scripts that get all their arguments as one, a list of strings in JSON. */
+const UNPACK = 'local ARGV = cjson.decode(ARGV[1])\n';
 
 export const ACKNOWLEDGE = readFileSync(new URL('../lua/acknowledge.lua', import.meta.url), 'utf8');
 export const REBUILD = readFileSync(new URL('../lua/rebuild.lua', import.meta.url), 'utf8');
 export const RELEASE = PRELUDE + readFileSync(new URL('../lua/release.lua', import.meta.url), 'utf8');
-export const RESERVE = PRELUDE + readFileSync(new URL('../lua/reserve.lua', import.meta.url), 'utf8');
-export const SETTLE = PRELUDE + readFileSync(new URL('../lua/settle.lua', import.meta.url), 'utf8');
+export const RESERVE = UNPACK + PRELUDE + readFileSync(new URL('../lua/reserve.lua', import.meta.url), 'utf8');
+export const SETTLE = UNPACK + PRELUDE + readFileSync(new URL('../lua/settle.lua', import.meta.url), 'utf8');
 export const SWEEP = PRELUDE + readFileSync(new URL('../lua/sweep.lua', import.meta.url), 'utf8');
 
 /** All keys of a tenant in the order of KEYS of the scripts. They share one hash tag, so that scripts run on Redis Cluster. */

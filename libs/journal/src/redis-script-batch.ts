@@ -3,6 +3,8 @@ import { BATCH } from './scripts.js';
 
 /** Calls of one run of a script: it blocks Redis for some microseconds for each. */
 const MAX_CALLS = 64;
+/** Longer values are arguments of their own, so that they are not escaped once more. */
+const MAX_PACKED = 1_000;
 
 type Command = (...keysAndArguments: (string | number)[]) => Promise<string>;
 /** The result of the script for one call. */
@@ -46,13 +48,20 @@ export class ScriptBatch {
     const asked = this.#asked;
     this.#asked = [];
     if (asked.length === 0) return;
-    const sent: (string | number)[] = [asked.length];
-    for (const { key } of asked) sent.push(key);
-    for (const { values } of asked) {
-      sent.push(String(values.length));
-      for (const value of values) sent.push(String(value));
+    const keys: string[] = [];
+    const packed: (string | number)[][] = [];
+    const long: string[] = [];
+    for (const { key, values } of asked) {
+      keys.push(key);
+      const texts: (string | number)[] = [];
+      for (const value of values) {
+        // Redis cannot read JSON with half of a surrogate pair.
+        const text = String(value).toWellFormed();
+        texts.push(text.length <= MAX_PACKED ? text : long.push(text) + 1);
+      }
+      packed.push(texts);
     }
-    this.#command.apply(this.redis, sent).then(
+    this.#command.call(this.redis, keys.length, ...keys, JSON.stringify(packed), ...long).then(
       (reply) => {
         const results = JSON.parse(reply) as (Reply | { err: string })[];
         for (const [index, { resolve, reject }] of asked.entries()) {

@@ -13,7 +13,11 @@ const TABLE = Object.entries(ROUTES) as [string, Route][];
 
 /** Routes as Nest maps them, and as the table names them. */
 function served(): { mapped: string; key: string | undefined; interceptors: unknown }[] {
-  const { controllers = [] } = GatewayModule.with({ instances: [], local: true } as unknown as GatewayModuleDeps);
+  const { controllers = [] } = GatewayModule.with({
+    instances: [],
+    guards: [],
+    local: true,
+  } as unknown as GatewayModuleDeps);
   return controllers.flatMap((controller) =>
     Object.getOwnPropertyNames(controller.prototype).flatMap((name) => {
       const handler = controller.prototype[name] as object;

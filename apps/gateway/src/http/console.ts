@@ -117,10 +117,6 @@ export class MountedConsole implements Mounted {
       fastify.route({ method: ['GET', 'HEAD'], url, handler: serve });
   }
 
-  async drain(): Promise<void> {
-    // Nothing to do: the server waits for its answers.
-  }
-
   private async read(): Promise<ReadonlyMap<string, ConsoleFile> | undefined> {
     if (!this.folder) return undefined;
     try {

@@ -19,11 +19,13 @@ export interface CallIdCarrier {
 export class ErrorFilter implements ExceptionFilter {
   constructor(private readonly clock: Clock) {}
 
-  async catch(thrown: unknown, host: ArgumentsHost): Promise<void> {
+  catch(thrown: unknown, host: ArgumentsHost): Promise<void> {
     const http = host.switchToHttp();
-    const reply = http.getResponse<FastifyReply>();
+    return this.render(thrown, http.getRequest<FastifyRequest & CallIdCarrier>(), http.getResponse<FastifyReply>());
+  }
+
+  async render(thrown: unknown, request: FastifyRequest & CallIdCarrier, reply: FastifyReply): Promise<void> {
     if (reply.sent || reply.raw.destroyed) return;
-    const request = http.getRequest<FastifyRequest & CallIdCarrier>();
     const error = lacksToolName(request.url)
       ? new ToolError('REQUEST_INVALID', { message: NO_TOOL_NAME })
       : toRequestError(thrown);

@@ -1,6 +1,6 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
-import type { DynamicModule } from '@nestjs/common';
+import type { DynamicModule, INestApplicationContext } from '@nestjs/common';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
@@ -34,12 +34,12 @@ interface ListenAddress {
   onConnectionRefused: () => void;
 }
 
-/** Routes on the same Fastify instance that are not Nest controllers. */
+/** Routes on the same Fastify instance that Nest does not serve. */
 export interface Mounted {
-  /** Before the server listens. */
-  mount(fastify: FastifyInstance): Promise<void>;
-  /** Called while the server closes: finishes calls, then ends streams that would keep the server open. */
-  drain(): Promise<void>;
+  /** Before the server listens, and before Nest adds its routes. */
+  mount(fastify: FastifyInstance, app: INestApplicationContext): Promise<void>;
+  /** Called while the server closes, which waits for answers: finishes calls, then ends streams that would keep the server open. */
+  drain?(): Promise<void>;
 }
 
 /** The HTTP server and the NATS endpoints. They start last and drain first, so that every answer is still sent. */
@@ -84,7 +84,7 @@ export class GatewayServer implements LifecycleComponent {
     limitMemory(fastify, memory, this.host.clock);
     closeStalledAnswers(fastify);
     acceptJsonBodies(fastify, maxBodyBytes, bodies);
-    for (const part of this.mounted) await part.mount(fastify);
+    for (const part of this.mounted) await part.mount(fastify, app);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();
     try {
@@ -105,7 +105,7 @@ export class GatewayServer implements LifecycleComponent {
   async drain(): Promise<void> {
     // Answers past Fastify (MCP, event streams) do not close their connections; idle ones would delay the end by `keepAliveMs`.
     if (this.app) this.app.getHttpServer().keepAliveTimeout = 1;
-    await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain())]);
+    await Promise.all([this.strategy.drain(), this.app?.close(), ...this.mounted.map((part) => part.drain?.())]);
   }
 
   async stop(): Promise<void> {

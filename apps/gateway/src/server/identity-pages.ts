@@ -55,10 +55,6 @@ export class IdentityPages implements Mounted {
     });
   }
 
-  async drain(): Promise<void> {
-    // Nothing to do: the server waits for its answers.
-  }
-
   async #serve(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     try {
       const { status, headers, body } = await this.#pass(request);

@@ -1,9 +1,6 @@
-import { Module, type DynamicModule, type Provider } from '@nestjs/common';
+import { Module, type CanActivate, type DynamicModule, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { Clock } from '@toolfleet/resilience';
-import { AuthGuard, KeyLimitGuard, ToolsetGuard } from '../server/guards.js';
-import type { Authenticate, RequestLimits } from '@toolfleet/access';
-import type { Toolsets } from '@toolfleet/catalog';
 import { ApprovalGrantsController } from '../http/approval-grants.controller.js';
 import { ApprovalsController } from '../http/approvals.controller.js';
 import { CallsController } from '../http/calls.controller.js';
@@ -65,9 +62,8 @@ const CONTROLLERS = [
 /** What wiring.ts hands to Nest. */
 export interface GatewayModuleDeps {
   clock: Clock;
-  authenticate: Authenticate;
-  toolsets: Toolsets;
-  limits: RequestLimits;
+  /** Of every route, in their order. */
+  guards: readonly CanActivate[];
   /** Local mode: smoke-test endpoints are served. */
   local: boolean;
   /** Long-lived objects; controllers and endpoints inject each by its class. */
@@ -80,15 +76,12 @@ export interface GatewayModuleDeps {
  */
 @Module({})
 export class GatewayModule {
-  static with({ clock, authenticate, toolsets, limits, local, instances }: GatewayModuleDeps): DynamicModule {
+  static with({ clock, guards, local, instances }: GatewayModuleDeps): DynamicModule {
     const providers: Provider[] = [
       { provide: Clock, useValue: clock },
       ...instances.map((instance) => ({ provide: instance.constructor, useValue: instance })),
       { provide: APP_FILTER, useClass: ErrorFilter },
-      // Guards run in this order: requests are counted once their caller is known.
-      { provide: APP_GUARD, useValue: new AuthGuard(authenticate) },
-      { provide: APP_GUARD, useValue: new KeyLimitGuard(limits) },
-      { provide: APP_GUARD, useValue: new ToolsetGuard(toolsets) },
+      ...guards.map((guard) => ({ provide: APP_GUARD, useValue: guard })),
     ];
     const controllers = local ? [...CONTROLLERS, MockFunctionController] : CONTROLLERS;
     return { module: GatewayModule, controllers, providers };

@@ -38,10 +38,13 @@ import { RedisDeclarations } from '../operator/redis-declarations.js';
 import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
 import { ChangeLog } from '../server/change-log.js';
+import { ErrorFilter } from '../server/error.filter.js';
+import { AuthGuard, KeyLimitGuard, ToolsetGuard } from '../server/guards.js';
 import { GatewayServer } from '../server/gateway-server.js';
 import { knownBase, type PublicAddress } from '../server/public-origin.js';
 import { gatewayConfig, type GatewayConfig } from '../gateway.config.js';
 import { GatewayModule } from './gateway.module.js';
+import { CallRoute } from '../http/call-route.js';
 import { MountedConsole } from '../http/console.js';
 import { FleetRoles } from '../http/roles.controller.js';
 import { SignIn } from '../http/sign-in.controller.js';
@@ -331,11 +334,11 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
   metrics.onScrape(() => metrics.eventStreams.set({}, streams.open));
   const bodies = new BodyReader(clock);
   const { natsCalls, strategy } = wireNats(settings, host, nats, auth, catalog.toolsets, { memory, bodies });
+  // Requests are counted once their caller is known.
+  const guards = [new AuthGuard(auth.authenticate), new KeyLimitGuard(auth.limits), new ToolsetGuard(catalog.toolsets)];
   const module = GatewayModule.with({
     clock,
-    authenticate: auth.authenticate,
-    toolsets: catalog.toolsets,
-    limits: auth.limits,
+    guards,
     local: settings.TOOLFLEET_LOCAL,
     instances: [
       nats,
@@ -409,6 +412,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
         },
         hasSignIn,
       ),
+      new CallRoute(guards, new ErrorFilter(clock)),
       new MountedConsole(settings.CONSOLE_DIR, host),
       ...(hasSignIn ? [identityPages(settings, nats, address, auth)] : []),
     ],

@@ -1,0 +1,41 @@
+import type { CanActivate, INestApplicationContext } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { ErrorFilter } from '../server/error.filter.js';
+import type { Mounted } from '../server/gateway-server.js';
+import { readInput } from '../server/routes.js';
+import type { HttpRequest } from './http-call.js';
+import { ToolsController } from './tools.controller.js';
+
+const ROUTE = 'POST /api/v1/tools/{name}/execute';
+
+/**
+ * Serves the route that carries most calls by the same controller, guards and filter, but without what Nest puts between them: its pipes,
+ * injected parameters and observables cost a call as much as its limits and policy.
+ */
+export class CallRoute implements Mounted {
+  /** @param guards those of all routes, in their order; they let a request pass or throw */
+  constructor(
+    private readonly guards: readonly CanActivate[],
+    private readonly errors: ErrorFilter,
+  ) {}
+
+  async mount(fastify: FastifyInstance, app: INestApplicationContext): Promise<void> {
+    fastify.addHook('onRoute', (route) => {
+      if (`${String(route.method)} ${route.url}` !== ROUTE.replace('{name}', ':name')) return;
+      const controller = app.get(ToolsController);
+      route.handler = (request: HttpRequest, reply) => this.#serve(controller, request, reply);
+    });
+  }
+
+  async #serve(controller: ToolsController, request: HttpRequest, reply: FastifyReply): Promise<unknown> {
+    const context = new ExecutionContextHost([request, reply], ToolsController, ToolsController.prototype.execute);
+    try {
+      for (const guard of this.guards) await guard.canActivate(context);
+      return await controller.execute(readInput(ROUTE, request), request, reply);
+    } catch (error) {
+      await this.errors.render(error, request, reply);
+      return reply;
+    }
+  }
+}

@@ -11,7 +11,7 @@ export function hasUnsafeCharacters(text: string): boolean {
 
 /** True for valid ids: 1 to `MAX_ID_LENGTH` characters, none of them unsafe. */
 export function isPlainId(value: unknown): value is string {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_ID_LENGTH && !hasUnsafeCharacters(value);
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_ID_LENGTH && !UNSAFE.test(value);
 }
 
 /**

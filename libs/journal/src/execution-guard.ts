@@ -222,7 +222,7 @@ class LateOutcomes {
 
   /** Without these copies the outcomes stay unknown. */
   #holdAgain(failed: readonly HeldResponse[]): void {
-    if (this.#drained) return;
+    if (this.#drained || failed.length === 0) return;
     const dueAt = this.clock.monotonic() + STORE_AGAIN.everyMs;
     const again = failed.filter(({ until }) => dueAt <= until).map((held) => ({ ...held, dueAt }));
     this.#held.push(...again.slice(0, Math.max(0, MAX_HELD - this.#held.length)));

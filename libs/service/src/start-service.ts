@@ -56,6 +56,8 @@ export async function startService<T extends ConfigTable>(
 ): Promise<void> {
   // Ledger, results, workspaces and temporary files are for this user only.
   process.umask(0o077);
+  // A getter in Node; packages read it for each header, and for each argument of Redis.
+  Object.defineProperty(globalThis, 'Buffer', { value: Buffer, writable: true, configurable: true });
   const clock = new SystemClock();
   const first = new HostedService(service, clock);
   const more = (await others?.(first.loaded.settings as SettingsOf<T>)) ?? [];

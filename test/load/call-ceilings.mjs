@@ -4,9 +4,9 @@
  * say there what the work is for.
  */
 export const CEILINGS = {
-  'MCP over HTTP, mcp': 4_790,
-  'MCP over stdio, mcp': 4_020,
-  'OpenAPI GET, http': 4_310,
-  'OpenAPI POST, http': 4_620,
-  'calculator, http': 3_430,
+  'MCP over HTTP, mcp': 4_310,
+  'MCP over stdio, mcp': 3_540,
+  'OpenAPI GET, http': 3_940,
+  'OpenAPI POST, http': 4_130,
+  'calculator, http': 3_110,
 };

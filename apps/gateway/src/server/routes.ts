@@ -9,9 +9,8 @@ import {
 } from '@nestjs/common';
 import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { rejectUnknownFields } from '@toolfleet/contracts/call-fields';
-import { suggestion } from '@toolfleet/contracts/text';
 import { ROUTES, type Route, type RouteAnswer, type RouteInput, type RouteKey } from '@toolfleet/contracts/resources';
-import { compileSchema, explainErrors, type Fault } from '@toolfleet/bounded-schema';
+import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import {
   ArrayMaxSize,
   ArrayMinSize,
@@ -135,16 +134,10 @@ function isNested({ type, properties, additionalProperties, items }: JsonObject)
 
 function requireValid(schema: JsonObject, value: JsonObject): void {
   const compiled = compileSchema(schema);
-  if (compiled.check(value)) return;
-  const errors = compiled.errors(value);
-  const faults = explainErrors(errors);
-  const meant = ({ kind, path }: Fault): string => {
-    const name = path.split('/').at(-1)!;
-    const { parentSchema } = errors.find(({ params }) => params['additionalProperty'] === name) ?? {};
-    return kind === 'unknown' ? suggestion(name, Object.keys((parentSchema?.['properties'] ?? {}) as object)) : '';
-  };
+  const faults = compiled.check(value) ? [] : explainErrors(compiled.errors(value));
+  if (faults.length === 0) return;
   throw new ToolError('REQUEST_INVALID', {
-    message: `Invalid request: ${faults.map((fault) => `${fault.path}: ${fault.message}${meant(fault)}`).join('; ')}`,
+    message: `Invalid request: ${faults.map(({ path, message }) => `${path}: ${message}`).join('; ')}`,
     details: { fields: faults.map(({ path }) => path) },
   });
 }

@@ -3,7 +3,7 @@
  * before. Nothing changes silently, and every refusal names the next step.
  */
 import { execFile } from 'node:child_process';
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -161,19 +161,6 @@ it('a body by reference is shown and passed member by member', async () => {
   expect(out).toMatch(/body\.title \* +string +Title/);
   const added = await ok(`${printed(out, 'call library_addBook', 'Emma')} --body.year 1815`);
   expect(JSON.parse(added.out)).toEqual({ added: { title: 'Emma', year: 1815 } });
-});
-
-it('a toolset of the file covers tools that sources add made, and an unknown field is refused', async () => {
-  const wrong = await run(`fleetctl toolsets put desk '{"include": {"tool": ["library_*"]}}'`);
-  expect(wrong).toMatchObject({ code: 1, error: expect.stringContaining('did you mean tools?') });
-  const overrides = `overrides: { library_addBook: { description: Adds a book for a reader } }`;
-  appendFileSync(join(folder, '.toolfleet/fleet.yaml'), `\ntoolsets:\n  desk: { ${overrides} }\n`);
-  await runner.until(
-    'the toolset is read',
-    async () =>
-      (await run('fleetctl describe library_addBook --toolset desk')).out.includes('Adds a book for a reader'),
-    1_000,
-  );
 });
 
 it('the credential that is kept goes nowhere else', async () => {

@@ -8,7 +8,7 @@ import { isPure, PackageError, readPackage, wheelTags, type PythonPackage } from
 type PackageSection = ReturnType<typeof loadFleetFile>['python_packages'];
 
 /**
- * Reads the wheels of the configured packages from their folders. What they require is checked when the interpreter is known.
+ * Reads the wheels of the configured packages from their folders. Their requirements are checked when the interpreter is known.
  * @throws PackageError that names the first package that cannot be used: no wheel, native code, another digest or a damaged file
  */
 export function readPackages(section: PackageSection): PythonPackage[] {

@@ -84,7 +84,7 @@ export class PythonWorker {
     }
   }
 
-  /** Checks with the interpreter what packages require. @throws PackageError */
+  /** Checks the requirements of packages with the interpreter. @throws PackageError */
   async check(packages: readonly PythonPackage[]): Promise<void> {
     if (packages.length === 0) return;
     const job = { context: { tenant_id: '' }, timeout_ms: CHECK_MS };

@@ -59,7 +59,7 @@ import functools
 functools._lru_cache_wrapper = _without_c("functools", "_lru_cache_wrapper")
 
 def _sizes():
-    """What packages of pure Python take from `ctypes`: sizes of types (sympy). It has nothing that runs native code."""
+    """`ctypes` for packages of pure Python: sizes of types (sympy). It has nothing that runs native code."""
     module = types.ModuleType("ctypes")
     for name, size in {"c_byte": 1, "c_short": 2, "c_int": 4, "c_long": 4, "c_longlong": 8, "c_size_t": 4, "c_void_p": 4, "c_float": 4, "c_double": 8}.items():
         setattr(module, name, type(name, (), {"size": size}))

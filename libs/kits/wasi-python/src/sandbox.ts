@@ -37,7 +37,7 @@ const RESTART_DELAYS_MS = [0, 250, 1_000, 5_000];
  * Keeps one sandbox host running and gives every run exactly one reply. When the host dies, its runs are repeated once, one
  * after the other, so that a harmless run is not killed a second time by its neighbor. A run that loses its host twice is
  * reported as crashed and not repeated again. Repeating is safe: a run has no effects besides its reply, and a program that
- * calls tools asks again for the same numbered calls, which the caller answers without making them again.
+ * calls tools asks again for the same numbered calls. The caller answers them without making them again.
  */
 export class Sandbox {
   private current: Promise<SandboxProcess> | undefined;

@@ -1,3 +1,4 @@
+import type { Json } from '@toolfleet/base';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { bootGuest, type SpecGuest } from '../../spec/guest.js';
 import { makeWheel, type WheelPlan } from '../../spec/wheel.js';
@@ -43,7 +44,7 @@ it.each<[string, Partial<WheelPlan>, string]>([
   expect(() => readPackage('a', '1.0', wheel)).toThrow(message);
 });
 
-it('a file that is no wheel is refused', () => {
+it('a file that is not a wheel is refused', () => {
   expect(() => readPackage('a', '1.0', Buffer.alloc(100))).toThrow('a 1.0 is not a wheel that can be read: it is not');
 });
 
@@ -53,7 +54,7 @@ describe('requirements, as the interpreter checks them', () => {
     guest = bootGuest();
   });
   /** The value of an expression over the functions of the check. */
-  const valueOf = (expression: string, ...args: string[]) =>
+  const valueOf = (expression: string, args: Json) =>
     guest.run(packageCheck([]).code.replace('list(faults(args))', expression), { args }).value;
 
   it.each<[string, Parameters<typeof read>[], string | undefined]>([
@@ -115,38 +116,50 @@ describe('requirements, as the interpreter checks them', () => {
     expect(value, JSON.stringify(error)).toEqual(expected);
   });
 
-  it.each<[string, string, boolean]>([
-    ['1.3.0', '<1.4,>=1.1.0', true],
-    ['1.4.1', '<1.4,>=1.1.0', false],
-    ['3.12.0', '>=2.7, !=3.0.*, !=3.1.*', true],
-    ['3.1.4', '!=3.1.*', false],
-    ['1.0', '==1.0.0', true],
-    ['1.10', '>1.9', true],
-    ['2.9.0.post0', '>=2.9', true],
-    ['2.9.0.post0', '>2.9', false],
-    ['2.0rc1', '<2.0', false],
-    ['2.0rc1', '<2.0rc2', true],
-    ['1.0.dev1', '<1.0a1', true],
-    ['2.2.9', '~=2.2.3', true],
-    ['2.3.0', '~=2.2.3', false],
-    ['2.9', '~=2.2', true],
-    ['1.0', '===1.0.0', false],
-    ['1!1.0', '>2.0', true],
-    ['anything', '', true],
-  ])('the version %s meets %j: %j', (version, specifier, expected) => {
-    expect(valueOf('meets(*args)', version, specifier)).toBe(expected);
+  it('compare versions as PEP 440 says', () => {
+    const rows: [string, string, boolean][] = [
+      ['1.3.0', '<1.4,>=1.1.0', true],
+      ['1.4.1', '<1.4,>=1.1.0', false],
+      ['3.12.0', '>=2.7, !=3.0.*, !=3.1.*', true],
+      ['3.1.4', '!=3.1.*', false],
+      ['1.0', '==1.0.0', true],
+      ['1.10', '>1.9', true],
+      ['2.9.0.post0', '>=2.9', true],
+      ['2.9.0.post0', '>2.9', false],
+      ['2.0rc1', '<2.0', false],
+      ['2.0rc1', '<2.0rc2', true],
+      ['1.0.dev1', '<1.0a1', true],
+      ['2.2.9', '~=2.2.3', true],
+      ['2.3.0', '~=2.2.3', false],
+      ['2.9', '~=2.2', true],
+      ['1.0', '===1.0.0', false],
+      ['1!1.0', '>2.0', true],
+      ['anything', '', true],
+    ];
+    expect(
+      valueOf(
+        '[[*row, meets(*row)] for row in args]',
+        rows.map(([version, specifier]) => [version, specifier]),
+      ),
+    ).toEqual(rows);
   });
 
-  it.each<[string, boolean]>([
-    ['python_version < "3.9"', false],
-    ['python_version >= "3.9" and sys_platform != "win32"', true],
-    ['extra == "dev"', false],
-    ["sys_platform == 'win32' or (python_version > '3' and extra == '')", true],
-    ['python_version == "3.*"', true],
-    ['"was" in sys_platform', true],
-    ['sys_platform not in "linux darwin"', true],
-  ])('the marker %s holds: %j', (marker, expected) => {
-    expect(valueOf('holds(args[0], "")', marker)).toBe(expected);
+  it('evaluate markers', () => {
+    const rows: [string, boolean][] = [
+      ['python_version < "3.9"', false],
+      ['python_version >= "3.9" and sys_platform != "win32"', true],
+      ['extra == "dev"', false],
+      ["sys_platform == 'win32' or (python_version > '3' and extra == '')", true],
+      ['python_version == "3.*"', true],
+      ['"was" in sys_platform', true],
+      ['sys_platform not in "linux darwin"', true],
+    ];
+    expect(
+      valueOf(
+        '[[row, holds(row, "")] for row in args]',
+        rows.map(([marker]) => marker),
+      ),
+    ).toEqual(rows);
   });
 });
 

@@ -37,7 +37,7 @@ export function wheelTags(file: string, name: string, version: string): string |
   return parts.slice(-3).join('-');
 }
 
-/** Whether the tags of a wheel are those of pure Python. */
+/** Whether the tags of a wheel name pure Python. */
 export const isPure = (tags: string): boolean => PURE_TAG.test(tags);
 
 /**

@@ -16,7 +16,7 @@ export interface RunRequest {
   files: Record<string, FileContent>;
   strictness: Strictness;
   extraModules: string[];
-  /** Names of packages that the program can import, of those in the settings of the host. */
+  /** Names of packages in the settings of the host that the program can import. */
   packages?: readonly string[];
   /** Variables of the session as JSON text; null for none. */
   session: string | null;

@@ -44,8 +44,8 @@ const noSockets = () => ERRNO.NOSYS;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Implements `wasi_snapshot_preview1` over an in-memory tree and its own descriptor table. A guest can do
- * exactly what these imports do; anything outside the given tree is unreachable. This file and the files it uses import
+ * Implements `wasi_snapshot_preview1` over an in-memory tree and its own descriptor table. These imports are
+ * all that a guest can do; anything outside the given tree is unreachable. This file and the files it uses import
  * neither fs nor net nor child_process, as a spec verifies.
  */
 export class WasiHost {
@@ -95,7 +95,7 @@ export class WasiHost {
     this.files.stdin = bytes;
   }
 
-  /** Gives a run its folder before it starts, which is the run's own to read and to write, and its packages. */
+  /** Before a run: its packages, and its folder. Only this run reads and writes the folder. */
   mount(folder: Directory, packages: Directory): void {
     this.files.mount(folder, packages);
   }

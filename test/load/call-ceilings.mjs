@@ -1,6 +1,6 @@
 /**
- * Maximum function invocations per call on main threads, by `path, entry point`: 3 % above what `npm run bench -- counts` counts, which varies by
- * 2 % on idle and busy machines. test/e2e/call-counts.spec.ts holds the fleet to them. Raise one only in the change that adds the work, and
+ * Maximum function invocations per call on main threads, by `path, entry point`: 3 % above the counts of `npm run bench -- counts`, with a
+ * spread of 2 % between idle and busy machines. test/e2e/call-counts.spec.ts holds the fleet to them. Raise one only in the change that adds the work, and
  * say there what the work is for.
  */
 export const CEILINGS = {

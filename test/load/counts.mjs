@@ -4,7 +4,7 @@
  *
  * Timers run by time and not by call, so a machine that takes longer for a call would count more. Calls therefore arrive at a fixed pace, in
  * windows of equal length. Of each function the median of the windows counts, so that rare work, such as a refresh of a source, does not,
- * and what the fleet does without calls in the same time is subtracted.
+ * and the work of the fleet without calls in the same time is subtracted.
  */
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
@@ -74,7 +74,7 @@ const WINDOWS = 5;
 const SETTLING = 8;
 
 /**
- * Counts what a fleet does without calls.
+ * Counts the work of a fleet without calls.
  * @param {{root: string, processes: object[], redisUrl: string}} fleet
  */
 export function countIdle(fleet) {
@@ -82,7 +82,7 @@ export function countIdle(fleet) {
 }
 
 /**
- * Counts what a fleet does for a call, beyond what it does without calls.
+ * Counts the work of a fleet for a call, without the work that it does anyway.
  * @param {{root: string, processes: object[], redisUrl: string}} fleet
  * @param {object} idle of `countIdle`
  * @param {() => Promise<void>} burst makes a call on each connection
@@ -127,7 +127,7 @@ async function paced(bursts, burst) {
   for (let left = bursts; left > 0; left -= 1) await Promise.all([burst(), sleep(BURST_EVERY_MS)]);
 }
 
-/** What the processes counted. Names are JSON: `[process, url, function, offset]`, or `[counter]`. */
+/** The counts of all processes. Names are JSON: `[process, url, function, offset]`, or `[counter]`. */
 function countsOf(taken, commands) {
   const counts = new Map();
   const add = (name, count) => counts.set(name, (counts.get(name) ?? 0) + count);

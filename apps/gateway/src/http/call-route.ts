@@ -10,7 +10,7 @@ import { ToolsController } from './tools.controller.js';
 const ROUTE = 'POST /api/v1/tools/{name}/execute';
 
 /**
- * Serves the route that carries most calls by the same controller, guards and filter, but without what Nest puts between them: its pipes,
+ * Serves the route that carries most calls by the same controller, guards and filter, but without the layers of Nest between them: its pipes,
  * injected parameters and observables cost a call as much as its limits and policy.
  */
 export class CallRoute implements Mounted {

@@ -38,7 +38,7 @@ interface ListenAddress {
 export interface Mounted {
   /** Before the server listens, and before Nest adds its routes. */
   mount(fastify: FastifyInstance, app: INestApplicationContext): Promise<void>;
-  /** Called while the server closes, which waits for answers: finishes calls, then ends streams that would keep the server open. */
+  /** Called while the server closes and waits for answers: finishes calls, then ends streams that would keep the server open. */
   drain?(): Promise<void>;
 }
 

@@ -36,7 +36,7 @@ export abstract class Clock {
 
 const { hrtime } = process;
 
-/** A call reads the clock fifty times; `performance.now()` takes three function calls more, which check its receiver. */
+/** A call reads the clock fifty times; `performance.now()` takes two function calls more to check its receiver. */
 function monotonicMs(): Milliseconds {
   const time = hrtime();
   return time[0] * 1_000 + time[1] / 1_000_000;

@@ -1,7 +1,7 @@
 import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import type { Budget } from './budget.js';
+import type { BudgetService } from './budget.js';
 import { drainOutbox } from './drain-outbox.js';
 import type { UsageOutbox } from './redis-usage-outbox.js';
 import type { UsageLedger } from './usage-ledger.js';
@@ -15,7 +15,7 @@ export class BudgetPurge {
     private readonly stores: {
       ledger: UsageLedger;
       outbox: UsageOutbox;
-      budget: Pick<Budget, 'budgetsOf' | 'dropBudget'>;
+      budget: Pick<BudgetService, 'budgetsOf' | 'dropBudget'>;
     },
     private readonly host: { clock: Clock; logger: Logger },
   ) {}

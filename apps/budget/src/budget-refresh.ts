@@ -1,7 +1,7 @@
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
-import type { Budget } from './budget.js';
+import type { BudgetService } from './budget.js';
 
 /** As often as the configuration file is read. */
 const EVERY_MS = 3_000;
@@ -11,7 +11,7 @@ const EVERY_MS = 3_000;
  * rejects when they cannot be read: without them, calls would run that a budget refuses. Later, those that were read last apply.
  */
 export function budgetRefresh(
-  budget: Pick<Budget, 'readBudgets'>,
+  budget: Pick<BudgetService, 'readBudgets'>,
   { clock, logger }: { clock: Clock; logger: Pick<Logger, 'info' | 'warn'> },
 ): LifecycleComponent {
   const rounds = new Rounds({

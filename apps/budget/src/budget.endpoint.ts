@@ -21,7 +21,7 @@ import {
 import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { Budget } from './budget.js';
+import { BudgetService } from './budget.js';
 import { BudgetPurge } from './budget-purge.js';
 import { readRelease, readReserve, readSettle } from './read-messages.js';
 
@@ -38,7 +38,7 @@ const REPLY_MARGIN_MS = 20;
 @Controller()
 export class BudgetEndpoint {
   constructor(
-    private readonly budget: Budget,
+    private readonly budget: BudgetService,
     private readonly storeTimeout: StoreTimeout,
     private readonly purges: BudgetPurge,
   ) {}

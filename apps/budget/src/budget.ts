@@ -60,7 +60,7 @@ interface BudgetEvents {
  * Reserves, settles and reports spending, independent of the transport. Money is reserved before a call runs, for a lease of limited
  * time, and replaced by the actual cost afterwards. If the store fails, reservations are refused: budgets fail closed.
  */
-export class Budget {
+export class BudgetService {
   private readonly budgets = new SetBudgets();
   /** Reservations of each tenant that the store works on, also after their callers were refused. */
   private readonly reserving = new Map<string, Set<Promise<Admission[]>>>();

@@ -11,7 +11,7 @@ import { FakeClock, startRedis } from '@toolfleet/testing';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
-import { Budget } from './budget.js';
+import { BudgetService } from './budget.js';
 import { unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore, type ReservationStore } from './redis-reservation-store.js';
 import { DEFAULT_RULES } from './reservation-store.js';
@@ -103,7 +103,7 @@ class LossyBudget extends BudgetPort {
   private underway: Promise<unknown> = Promise.resolve();
 
   constructor(
-    private readonly budget: Budget,
+    private readonly budget: BudgetService,
     private readonly late: (() => Promise<unknown>)[],
     private readonly nextFate: () => string,
   ) {
@@ -157,14 +157,14 @@ async function newBudget(
   defaults: TenantLimits,
   clock: Clock,
   microUsd: number | undefined,
-): Promise<Budget> {
+): Promise<BudgetService> {
   const limits = { defaults, tenants: new Map<string, TenantLimits>() };
   const ignore = () => undefined;
   const name = { tenantId: 't', subject: 'user', id: 'ann', period: 'total' } as const;
   const set = microUsd === undefined ? [] : [{ ...name, microUsd, tokens: null, changedAt: 0, changedBy: 'ops' }];
   const budgets = { all: async () => set };
   const events = { active: ignore, spent: ignore, reached: ignore, budgetsChanged: ignore, drain: async () => 0 };
-  const budget = new Budget(store, { budgets } as unknown as UsageLedger, limits, clock, events);
+  const budget = new BudgetService(store, { budgets } as unknown as UsageLedger, limits, clock, events);
   await budget.readBudgets();
   return budget;
 }
@@ -181,7 +181,7 @@ class Scene {
   readonly clock = new FakeClock();
   readonly store = new MemoryReservationStore(this.clock, DEFAULT_RULES, async () => []);
   private readonly late: (() => Promise<unknown>)[] = [];
-  private budget!: Budget;
+  private budget!: BudgetService;
   private gateways: { line: LossyBudget; leased: LeasedBudget; running: RunningCall[] }[] = [];
   private messages = 0;
   private calls = 0;

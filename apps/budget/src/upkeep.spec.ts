@@ -3,7 +3,7 @@ import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import { FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { MemoryReservationStore } from '../spec/memory-reservation-store.js';
-import { Budget } from './budget.js';
+import { BudgetService } from './budget.js';
 import { unlimited } from './limits.js';
 import { DEFAULT_RULES } from './reservation-store.js';
 import { Upkeep } from './upkeep.js';
@@ -38,7 +38,7 @@ beforeEach(async () => {
     spent: () => {},
     reached: () => {},
   };
-  const budget = new Budget(store, ledger, { defaults: unlimited(), tenants: new Map() }, clock, events);
+  const budget = new BudgetService(store, ledger, { defaults: unlimited(), tenants: new Map() }, clock, events);
   const host = { clock, logger, metrics: createMetrics({ version: '0', revision: '0' }) };
   upkeep = new Upkeep(budget, store.outbox, ledger, { roundMs: 100, fullRoundMs: 0 }, host);
 });

@@ -1,7 +1,7 @@
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Logger, Metrics } from '@toolfleet/telemetry';
-import type { Budget } from './budget.js';
+import type { BudgetService } from './budget.js';
 import { drainOutbox } from './drain-outbox.js';
 import type { UsageOutbox } from './redis-usage-outbox.js';
 import type { UsageLedger } from './usage-ledger.js';
@@ -40,7 +40,7 @@ export class Upkeep {
   private stopped = false;
 
   constructor(
-    private readonly budget: Budget,
+    private readonly budget: BudgetService,
     private readonly outbox: UsageOutbox,
     private readonly ledger: UsageLedger,
     private readonly times: UpkeepTimes,

@@ -4,7 +4,7 @@ import { withTimeout } from '@toolfleet/resilience';
 import { fleetFileReloader, loadFleetFile, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { EventReporter } from '@toolfleet/transport';
-import { Budget } from './budget.js';
+import { BudgetService } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
 import { budgetRefresh } from './budget-refresh.js';
@@ -52,7 +52,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
   const environment = environmentLimits(settings);
   const file = loadFleetFile(settings);
   const limits = limitTable(environment, file.budget);
-  const budget: Budget = new Budget(store, ledger, limits, clock, {
+  const budget: BudgetService = new BudgetService(store, ledger, limits, clock, {
     active: (tenantId) => upkeep.notice(tenantId),
     drain: (tenantId) => drainOutbox(tenantId, outbox, ledger, logger),
     budgetsChanged: (tenantId) => {

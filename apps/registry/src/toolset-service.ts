@@ -33,7 +33,7 @@ const MAX_WRITES = 5;
 const TOOLSET_FAULT = 'toolset ';
 
 /** Tenants, undefined for the fleet. */
-type Tenants = readonly (string | undefined)[] | 'all';
+type TenantScope = readonly (string | undefined)[] | 'all';
 
 /** The state of the overrides of one version. */
 interface OverrideStates {
@@ -127,7 +127,7 @@ export class ToolsetService {
     const heads = [...(await this.store.heads())].filter(
       ([id]) => tenant === undefined || (tenantOf(id) ?? null) === tenant,
     );
-    const scopeOf = (id: string): Tenants => (tenant === undefined && !tenantOf(id) ? 'all' : [tenantOf(id)]);
+    const scopeOf = (id: string): TenantScope => (tenant === undefined && !tenantOf(id) ? 'all' : [tenantOf(id)]);
     const found = await Promise.all(
       heads.map(async ([id, head]) => toSummary(id, head, await this.overrideStates(id, head.spec, scopeOf(id)))),
     );
@@ -271,7 +271,7 @@ export class ToolsetService {
   private async overrideStates(
     id: string,
     spec: ToolsetSpec,
-    tenants: Tenants = [tenantOf(id)],
+    tenants: TenantScope = [tenantOf(id)],
   ): Promise<OverrideStates> {
     const states: OverrideStates = { approved: {}, quarantined: [], notes: [] };
     const overrides = Object.entries(spec.overrides ?? {});
@@ -314,7 +314,7 @@ export class ToolsetService {
   }
 
   /** The tools that an override of this name covers. */
-  private toolsNamed(name: string, tenants: Tenants): RegisteredTool[] {
+  private toolsNamed(name: string, tenants: TenantScope): RegisteredTool[] {
     const tools = (tenants === 'all' ? this.catalog.tenantsOf(name) : tenants).map((one) =>
       this.catalog.get(name, one),
     );

@@ -43,7 +43,7 @@ export const AUTHORED_FIELDS = [
 type Authored = Pick<ToolDefinition, 'name' | 'description' | 'category' | (typeof AUTHORED_FIELDS)[number]>;
 
 /** Metadata of a tool as its author writes it: fields of `ToolDefinition` and their defaults. The model reads the description. */
-export interface ToolMetadata extends CamelCased<Authored> {
+export interface BuiltinMetadata extends CamelCased<Authored> {
   /** Version of the tool; default `1.0.0`. */
   version?: string;
   /** The executor process that runs it; default `compute`. */
@@ -57,17 +57,17 @@ export interface ToolMetadata extends CamelCased<Authored> {
 
 /** A tool with its handler, as `defineTool` returns it. */
 export interface BuiltinTool {
-  readonly metadata: ToolMetadata;
+  readonly metadata: BuiltinMetadata;
   /** Hash of the plugin file that defines it. */
   readonly build?: string;
   /** Services that the handler needs; the process does not start without them. */
-  readonly needs: readonly ServiceName[];
+  readonly needs: readonly ToolServiceName[];
   /** Runs one attempt. @throws ToolError, usually TOOL_ERROR, if the tool fails */
   readonly handle: (args: JsonObject, run: ToolRun, services: ToolServices) => ToolOutcome | Promise<ToolOutcome>;
 }
 
 /** The argument of `defineTool`. `Args` is the type of the arguments after validation. */
-type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
+type ToolSpec<Args, Needs extends readonly ToolServiceName[]> = BuiltinMetadata & {
   needs?: Needs;
   handler: (args: Args, run: ToolRun & Pick<ToolServices, Needs[number]>) => ToolOutcome | Promise<ToolOutcome>;
 };
@@ -77,11 +77,11 @@ type ToolSpec<Args, Needs extends readonly ServiceName[]> = ToolMetadata & {
  * `inputSchema` before they reach the handler. Services named in `needs` are passed to the handler in its second argument,
  * with their types.
  */
-export function defineTool<Args extends object, const Needs extends readonly ServiceName[] = readonly []>(
+export function defineTool<Args extends object, const Needs extends readonly ToolServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,
 ): BuiltinTool {
   const { needs, handler, ...metadata } = spec;
-  const names: readonly ServiceName[] = needs ?? [];
+  const names: readonly ToolServiceName[] = needs ?? [];
   const handle: BuiltinTool['handle'] = (args, run, services) => {
     if (names.length === 0) return handler(args as Args, run as ToolRun & Pick<ToolServices, Needs[number]>);
     const injected = Object.fromEntries(names.map((name) => [name, services[name]]));
@@ -111,7 +111,7 @@ export interface ToolServices {
 }
 
 /** Name of a service. */
-export type ServiceName = keyof ToolServices;
+export type ToolServiceName = keyof ToolServices;
 
 /** The result of a handler that succeeded, or that was stopped but has partial output or usage to report. */
 export interface ToolOutcome {

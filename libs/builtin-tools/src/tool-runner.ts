@@ -2,7 +2,7 @@ import { isToolError, ToolError, type CallProgress, type EpochMs } from '@toolfl
 import { failedResponse, toFailure, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
-import type { BuiltinTool, ServiceName, ToolOutcome, ToolServices } from './builtin-tool.js';
+import type { BuiltinTool, ToolServiceName, ToolOutcome, ToolServices } from './builtin-tool.js';
 import { TENANT, type ToolRun } from './tool-run.js';
 
 /** Limits and listeners of an attempt. */
@@ -35,7 +35,7 @@ export class ToolRunner {
 
   /** Adds a tool, or replaces the one of the same name. @throws Error if a service that it needs is missing */
   add(tool: BuiltinTool): void {
-    const missing = tool.needs.filter((need: ServiceName) => this.services[need] === undefined);
+    const missing = tool.needs.filter((need: ToolServiceName) => this.services[need] === undefined);
     if (missing.length > 0)
       throw new Error(`Tool ${tool.metadata.name} needs ${missing.join(', ')}, which this process does not provide`);
     this.byHandler.set(tool.metadata.name, tool);

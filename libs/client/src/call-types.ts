@@ -8,7 +8,7 @@ export type ToolTypes<T> = { [K in keyof T]: { arguments: object; output: unknow
 export type AnyTools = Record<string, { arguments: JsonObject; output: Json }>;
 
 /** Result of a call: `success` says whether there is an output or an error. */
-export type CallResult<Output = Json> = Omit<CallBody, 'success' | 'output' | 'error'> &
+export type ToolCallResult<Output = Json> = Omit<CallBody, 'success' | 'output' | 'error'> &
   ({ success: true; output: Output; error: null } | { success: false; output: Json; error: string });
 
 /** Chooses the toolset of one request. */

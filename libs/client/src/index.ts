@@ -12,7 +12,7 @@ export type {
 export type {
   ApiKey,
   ApprovalGrant,
-  Breaker,
+  FleetBreaker,
   Budget,
   CallApproval,
   CallStages,
@@ -66,7 +66,7 @@ export {
   type BatchItem,
   type BatchOptions,
   type CallOptions,
-  type CallResult,
+  type ToolCallResult,
   type ToolTypes,
 } from './call-types.js';
 export { toCurl } from './to-curl.js';
@@ -86,5 +86,5 @@ export {
   type RequestArguments,
   ToolfleetClient,
   type ToolfleetClientOptions,
-  type ToolPage,
+  type ToolListPage,
 } from './toolfleet-client.js';

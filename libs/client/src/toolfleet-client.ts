@@ -22,7 +22,7 @@ import {
   type AnyTools,
   type BatchOptions,
   type CallOptions,
-  type CallResult,
+  type ToolCallResult,
   type ToolsetOption,
   type ToolTypes,
 } from './call-types.js';
@@ -55,7 +55,7 @@ export interface ToolfleetClientOptions {
 }
 
 /** One page of the tool list. */
-export interface ToolPage {
+export interface ToolListPage {
   tools: ListedTool[];
   /** Pass it as `cursor` for the next page; absent on the last. */
   next?: string;
@@ -101,7 +101,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   }
 
   /** One page of the list. */
-  async page(filter: { category?: string; limit: number; cursor?: string } & ToolsetOption): Promise<ToolPage> {
+  async page(filter: { category?: string; limit: number; cursor?: string } & ToolsetOption): Promise<ToolListPage> {
     const { body, headers } = await this.#send('GET /api/v1/tools', { query: this.#inToolset(filter) });
     const link = /<([^>]+)>;\s*rel="next"/.exec(headers.get('link') ?? '')?.[1];
     const next = link && new URL(link, 'http://gateway').searchParams.get('cursor');
@@ -121,10 +121,10 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     name: K,
     args: Tools[K]['arguments'],
     options: CallOptions & { onProgress?: (progress: CallProgress) => void } = {},
-  ): Promise<CallResult<Tools[K]['output']>> {
+  ): Promise<ToolCallResult<Tools[K]['output']>> {
     const { onProgress, ...fields } = options;
     if (onProgress) return this.#callWithProgress(name, args, fields, onProgress);
-    return (await this.#execute(name, args, fields)) as CallResult<Tools[K]['output']>;
+    return (await this.#execute(name, args, fields)) as ToolCallResult<Tools[K]['output']>;
   }
 
   /**
@@ -175,7 +175,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   async *follow<Output = Json>(
     callId: string,
     options: { signal?: AbortSignal; lastId?: string } = {},
-  ): AsyncGenerator<CallEvent<CallResult<Output>>> {
+  ): AsyncGenerator<CallEvent<ToolCallResult<Output>>> {
     const signal = options.signal ?? new AbortController().signal;
     let { lastId } = options;
     for (let lost = 0; !signal.aborted;) {
@@ -186,7 +186,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
           lastId,
         })) {
           [lastId, lost] = [id, 0];
-          yield { id, type, ...(JSON.parse(data) as object) } as CallEvent<CallResult<Output>>;
+          yield { id, type, ...(JSON.parse(data) as object) } as CallEvent<ToolCallResult<Output>>;
           if (type === 'done') return;
         }
         // A stream has a maximum duration. After the last event of an ended call there is no other.
@@ -283,7 +283,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     args: object,
     options: CallOptions,
     onProgress: (progress: CallProgress) => void,
-  ): Promise<CallResult<Output>> {
+  ): Promise<ToolCallResult<Output>> {
     const { waitMs = 600_000, signal } = options;
     const accepted = (await this.#execute(
       name,

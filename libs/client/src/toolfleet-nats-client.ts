@@ -7,7 +7,7 @@ import {
   type BatchItem,
   type BatchOptions,
   type CallOptions,
-  type CallResult,
+  type ToolCallResult,
   type ToolsetOption,
   type ToolTypes,
 } from './call-types.js';
@@ -73,10 +73,10 @@ export class ToolfleetNatsClient<Tools extends ToolTypes<Tools> = AnyTools> {
     name: K,
     args: Tools[K]['arguments'],
     options: CallOptions = {},
-  ): Promise<CallResult<Tools[K]['output']>> {
+  ): Promise<ToolCallResult<Tools[K]['output']>> {
     const { fields, waitMs: timeoutMs, signal, toolset } = splitOptions(options);
     const body = { name, arguments: args as JsonObject, ...fields };
-    return this.#request<CallResult<Tools[K]['output']>>('call', body, { timeoutMs, signal, toolset });
+    return this.#request<ToolCallResult<Tools[K]['output']>>('call', body, { timeoutMs, signal, toolset });
   }
 
   /** Runs several calls concurrently. Results are in the order of `calls`. */

@@ -1,6 +1,6 @@
 import type { CompiledQuery } from 'kysely';
 import type { AnyDb } from './dialects.js';
-import type { Table } from './table.js';
+import type { TableDefinition } from './table.js';
 
 /**
  * Rows per INSERT. Statements are compiled once per size, because building one costs more than running it. 64 rows of 45 columns stay far below
@@ -20,7 +20,7 @@ export class BulkInsert {
   readonly #columns: readonly string[];
 
   constructor(
-    private readonly table: Table<object>,
+    private readonly table: TableDefinition<object>,
     /** Rows that are stored already are skipped. */
     private readonly isRepeatable = false,
   ) {

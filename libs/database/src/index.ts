@@ -18,6 +18,6 @@ export {
   table,
   text,
   type Column,
-  type Table,
+  type TableDefinition,
   type TablesOf,
 } from './table.js';

@@ -44,7 +44,7 @@ interface TableOptions<Name extends string> {
 }
 
 /** A table, each column of which is declared once: its type in both databases and in TypeScript. */
-export interface Table<Columns> {
+export interface TableDefinition<Columns> {
   readonly name: string;
   readonly columns: Columns;
   readonly options: TableOptions<string>;
@@ -55,23 +55,23 @@ export function table<Columns extends Record<string, Column<unknown>>>(
   name: string,
   columns: Columns,
   options: TableOptions<keyof Columns & string> = {},
-): Table<Columns> {
+): TableDefinition<Columns> {
   return { name, columns, options };
 }
 
 /** Columns of a table for Kysely. `Selectable` of it is a row. */
 type ColumnsOf<T> =
-  T extends Table<infer Columns>
+  T extends TableDefinition<infer Columns>
     ? { [Name in keyof Columns]: Columns[Name] extends Column<infer V> ? V : never }
     : never;
 
 /** The tables of a database for Kysely, by name. */
-export type TablesOf<Tables extends Record<string, Table<object>>> = {
+export type TablesOf<Tables extends Record<string, TableDefinition<object>>> = {
   [Name in keyof Tables]: ColumnsOf<Tables[Name]>;
 };
 
 /** Creates tables with their indexes. */
-export async function createTables(db: AnyDb, tables: readonly Table<object>[]): Promise<void> {
+export async function createTables(db: AnyDb, tables: readonly TableDefinition<object>[]): Promise<void> {
   const of = isPostgres(db) ? 'postgres' : 'sqlite';
   for (const { name, columns, options } of tables) {
     const { partitionBy, indexes = {}, key = Object.keys(columns).slice(0, 1) } = options;

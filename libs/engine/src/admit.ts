@@ -11,7 +11,7 @@ import {
 } from '@toolfleet/contracts';
 import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { ToolView } from '@toolfleet/contracts/toolset';
-import { type Fault, type ReadArguments, toParameterName } from '@toolfleet/bounded-schema';
+import { type ArgumentFault, type ReadArguments, toParameterName } from '@toolfleet/bounded-schema';
 import { hasRequiredRole, isAuthenticated, mayUse } from './access.js';
 import { openQuestions, requireApproval } from './approval.js';
 import { buildCall, type ActiveCall, type Call, type ResolvedCall, type TimedCall } from './call.js';
@@ -234,7 +234,7 @@ function acceptArguments(read: ReadArguments, tool: RegisteredTool, active: Acti
 }
 
 /** The error of arguments that do not match a tool's schema, with every violation in `details.faults`. */
-export function argumentsInvalid(tool: string, faults: readonly Fault[]): ToolError {
+export function argumentsInvalid(tool: string, faults: readonly ArgumentFault[]): ToolError {
   const lines = faults.map(({ path, message }) => {
     const name = toParameterName(path);
     return name === '' || message.includes(`'${name}'`) ? message : `${name}: ${message}`;

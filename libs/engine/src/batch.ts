@@ -30,7 +30,7 @@ import { toResultFormat, toVendorResult, VENDOR_MEMBERS, type ResultFormat } fro
 export { toResultFormat, type ResultFormat } from './vendor-results.js';
 
 /** One call of a batch, independent of the format it was sent in. */
-export interface BatchItem {
+export interface BatchEntry {
   /** The caller's id (`call_id`, else `id`) or a generated one; not the engine's call id. */
   id: string;
   name: string;
@@ -46,7 +46,7 @@ export interface BatchItem {
 
 /** The outcome of one item. */
 export interface BatchAnswer {
-  item: BatchItem;
+  item: BatchEntry;
   callId: string;
   outcome: CallResult | ToolError;
   /** Id of the earlier, equal item with this outcome. */
@@ -107,7 +107,7 @@ const isCall = (item: Json): boolean =>
  * are left out.
  * @throws ToolError REQUEST_INVALID when it is not an array, too long, or an item has no name, an unknown or an invalid field
  */
-export function readBatch(body: unknown): BatchItem[] {
+export function readBatch(body: unknown): BatchEntry[] {
   const found = callsIn(body);
   if (!Array.isArray(found)) throw new ToolError('REQUEST_INVALID', { message: 'A batch must be an array of calls' });
   const calls = found.filter(isCall);
@@ -122,7 +122,7 @@ interface TextAllowance {
   nodesLeft: number;
 }
 
-function readItem(item: unknown, index: number, texts: TextAllowance): BatchItem {
+function readItem(item: unknown, index: number, texts: TextAllowance): BatchEntry {
   if (!isJsonObject(item)) throw new ToolError('REQUEST_INVALID', { message: `Item ${index} must be an object` });
   const called = [item.function, item.functionCall].find(isJsonObject) ?? item;
   const name = called.name ?? called.tool_name;
@@ -183,7 +183,7 @@ const NO_OBJECT = 'arguments must be a JSON object, or JSON text of one';
 const invalid = (message: string): ToolError => new ToolError('ARGUMENTS_INVALID', { message });
 
 /** Builds the request of one item; `index` is its position in the batch. */
-type ItemRequest = (item: BatchItem, args: JsonObject, index: number) => CallRequest;
+type ItemRequest = (item: BatchEntry, args: JsonObject, index: number) => CallRequest;
 
 /** How a batch runs. */
 interface BatchLimits {
@@ -203,7 +203,7 @@ interface BatchLimits {
  */
 export async function runBatch(
   execute: ExecuteCall,
-  items: readonly BatchItem[],
+  items: readonly BatchEntry[],
   requestFor: ItemRequest,
   limits: BatchLimits,
 ): Promise<BatchAnswer[]> {
@@ -238,7 +238,12 @@ function startLater(request: CallRequest, builtAt: EpochMs, { clock, deadlineAt 
   return { ...request, limits: { ...request.limits, deadlineAt: Math.min(movedAt, deadlineAt) } };
 }
 
-async function runOne(execute: ExecuteCall, item: BatchItem, request: CallRequest, clock: Clock): Promise<BatchAnswer> {
+async function runOne(
+  execute: ExecuteCall,
+  item: BatchEntry,
+  request: CallRequest,
+  clock: Clock,
+): Promise<BatchAnswer> {
   const from = clock.monotonic();
   const outcome = await execute(request).catch(toToolError);
   return { item, callId: request.callId, outcome, durationMs: clock.monotonic() - from };

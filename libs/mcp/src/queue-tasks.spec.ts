@@ -8,7 +8,7 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import { describe, expect, it } from 'vitest';
-import type { StoredCall } from '@toolfleet/results';
+import type { AcceptedCall } from '@toolfleet/results';
 import { QueueTasks } from './queue-tasks.js';
 
 const alice: Principal = { tenantId: 'acme', userId: 'a', roles: [], tools: ['*'], via: 'local' };
@@ -27,7 +27,7 @@ const body = (more: Partial<CallBody> = {}): CallBody => ({
 
 /** The calls of one fleet by id. `run` changes a call as worker and queue would. */
 class Calls {
-  readonly stored = new Map<string, StoredCall>();
+  readonly stored = new Map<string, AcceptedCall>();
   async accept({ callId, principal, target }: CallRequest) {
     this.stored.set(callId, {
       callId,
@@ -39,7 +39,7 @@ class Calls {
     });
     return { call_id: callId, status: 'accepted' as const };
   }
-  async get(caller: Principal, callId: string): Promise<StoredCall> {
+  async get(caller: Principal, callId: string): Promise<AcceptedCall> {
     const call = this.stored.get(callId);
     if (call?.tenantId !== caller.tenantId) throw new ToolError('NOT_FOUND');
     return { ...call, sight: call.maker === toMaker(caller) ? 'own' : 'state' };

@@ -8,13 +8,13 @@ import {
 } from '@toolfleet/contracts';
 import { resultOmitted } from '@toolfleet/access';
 import { oversizeDocument, withHandle } from '@toolfleet/engine';
-import type { AsyncCalls, StoredCall } from '@toolfleet/results';
+import type { AsyncCalls, AcceptedCall } from '@toolfleet/results';
 import { withAskers } from './input-request.js';
 import { renderStoredResult } from './render-result.js';
 import type { Task, TaskStatus, TaskStore } from './tasks.js';
 
 /** Call states as task states. A tool error is a completed task; `failed` means that something else went wrong. */
-const STATUS: Record<StoredCall['state'], TaskStatus> = {
+const STATUS: Record<AcceptedCall['state'], TaskStatus> = {
   awaiting_approval: 'working',
   accepted: 'working',
   claimed: 'working',
@@ -42,7 +42,7 @@ export class QueueTasks implements TaskStore {
     private readonly calls: { accept(request: CallRequest): Promise<{ call_id: string }> },
     private readonly asyncCalls: Pick<AsyncCalls, 'get' | 'cancel' | 'noteAnswers'>,
     /** Sends answers to the server of the task that a call follows. @throws ToolError */
-    private readonly sendAnswers: (call: StoredCall, responses: JsonObject) => Promise<void>,
+    private readonly sendAnswers: (call: AcceptedCall, responses: JsonObject) => Promise<void>,
     retentionSeconds: number,
     private readonly inlineBytes = Number.POSITIVE_INFINITY,
   ) {
@@ -84,19 +84,19 @@ export class QueueTasks implements TaskStore {
     return true;
   }
 
-  private toTask(call: StoredCall, reading?: ResultReading): Task {
+  private toTask(call: AcceptedCall, reading?: ResultReading): Task {
     const task = toTask({ ...call, result: this.shown(call, reading) });
     // Questions are for those who may answer them.
     return call.sight === 'own' ? task : { ...task, inputRequests: task.inputRequests && {} };
   }
 
-  private shown({ callId, tool, result, finishedAt = 0 }: StoredCall, reading?: ResultReading): CallBody | undefined {
+  private shown({ callId, tool, result, finishedAt = 0 }: AcceptedCall, reading?: ResultReading): CallBody | undefined {
     const document = result?.success ? oversizeDocument(result, this.inlineBytes) : undefined;
     if (result === undefined || document === undefined) return result;
     return withHandle(tool, result, document, { handle: callId, expiresAt: finishedAt + this.ttlMs }, reading);
   }
 
-  private async find(principal: Principal, taskId: string): Promise<StoredCall | undefined> {
+  private async find(principal: Principal, taskId: string): Promise<AcceptedCall | undefined> {
     try {
       return await this.asyncCalls.get(principal, taskId);
     } catch (error) {
@@ -107,7 +107,7 @@ export class QueueTasks implements TaskStore {
 }
 
 /** The status of a call as a task's. */
-function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus {
+function statusOf({ state, finishedAt, task, rpcCode }: AcceptedCall): TaskStatus {
   if (rpcCode !== undefined && state === 'failed') return 'failed';
   if (!task) return STATUS[state];
   // mcp-executor cancels tasks that it no longer follows.
@@ -115,7 +115,7 @@ function statusOf({ state, finishedAt, task, rpcCode }: StoredCall): TaskStatus 
   return finishedAt === undefined && Object.keys(task.requests).length > 0 ? 'input_required' : STATUS[state];
 }
 
-function toTask(call: StoredCall): Task {
+function toTask(call: AcceptedCall): Task {
   const { callId, tool, state, acceptedAt, finishedAt, result, task, rpcCode, sight = 'none', isWithheld } = call;
   const status = statusOf(call);
   const omitted = isWithheld ? resultOmitted(sight).message : undefined;

@@ -4,7 +4,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { newCallId } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import type { StoredCall } from '@toolfleet/results';
+import type { AcceptedCall } from '@toolfleet/results';
 import type { NatsClient } from '@toolfleet/transport';
 
 /** Time for the answers to reach the server of a task. */
@@ -21,7 +21,7 @@ export interface DefinitionsByName {
  * @throws ToolError of the server; TOOL_NOT_FOUND when the definition has changed, because it may name another server by now
  */
 export function taskAnswers(nats: Pick<NatsClient, 'requestAcked'>, definitions: DefinitionsByName, clock: Clock) {
-  return async ({ tool, tenantId, task }: StoredCall, responses: JsonObject): Promise<void> => {
+  return async ({ tool, tenantId, task }: AcceptedCall, responses: JsonObject): Promise<void> => {
     const definition = await definitions.get(tool, tenantId);
     if (!task || definition?.binding.kind !== 'mcp' || definition.revision !== task.revision)
       throw new ToolError('TOOL_NOT_FOUND', { message: `The definition of '${tool}' changed while its task ran` });

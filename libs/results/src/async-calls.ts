@@ -23,7 +23,7 @@ import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { requireRight, toMaker, type CallSight, type Sight } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
-import { isFinal, type AsyncCallJob, type StoredCall } from './call-store.js';
+import { isFinal, type AsyncCallJob, type AcceptedCall } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 import type { LostCalls } from './lost-calls.js';
 
@@ -58,7 +58,7 @@ const STOP_POLL_MS = 25;
 const STOP_AGAIN_MS = 500;
 
 /** Reads a call with its result. */
-type ReaderCall = (callId: string) => Promise<StoredCall | null>;
+type ReaderCall = (callId: string) => Promise<AcceptedCall | null>;
 
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
@@ -71,7 +71,7 @@ interface AsyncCallsDeps {
   lost: Pick<LostCalls, 'settle'>;
   sight: CallSight;
   /** Records that a caller reads the content of the call of another. */
-  readings: { note(caller: Principal, call: StoredCall): Promise<void> };
+  readings: { note(caller: Principal, call: AcceptedCall): Promise<void> };
   /** Calls that wait for an approval, also those that the store does not know. Absent: none wait. */
   parked?: ParkedLookup | undefined;
   clock: Clock;
@@ -82,9 +82,9 @@ interface AsyncCallsDeps {
 /** The calls that wait for an approval. */
 interface ParkedLookup {
   /** Undefined when there is none. @throws ToolError SERVICE_UNAVAILABLE */
-  find(callId: string): Promise<StoredCall | undefined>;
+  find(callId: string): Promise<AcceptedCall | undefined>;
   /** Withdraws a call that waits. @returns false when it is decided already */
-  cancel(call: StoredCall, caller: Principal): Promise<boolean>;
+  cancel(call: AcceptedCall, caller: Principal): Promise<boolean>;
 }
 
 /**
@@ -116,11 +116,11 @@ export class AsyncCalls {
    * @param again an earlier job was lost, and may have begun the call
    * @throws ToolError SERVICE_UNAVAILABLE, QUEUE_FULL
    */
-  wake(call: StoredCall, { again }: { again: boolean }): Promise<void> {
+  wake(call: AcceptedCall, { again }: { again: boolean }): Promise<void> {
     return orUnavailable(STORE, this.enqueueParked(call, again));
   }
 
-  private async enqueueParked(call: StoredCall, again: boolean): Promise<void> {
+  private async enqueueParked(call: AcceptedCall, again: boolean): Promise<void> {
     const { callId: call_id, tenantId: tenant_id, jobId = call_id } = call;
     const deadlineAt = this.deps.queue.time.now() + this.deps.maxCallMs;
     const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
@@ -134,7 +134,7 @@ export class AsyncCalls {
    * Whether the job of a call that is stored already is the one that runs it. The run of a program that asked may not have ended yet, or a
    * later one have begun; one that ended without a note that the program waits is over.
    */
-  private async takesOver(call: StoredCall, deadlineAt: EpochMs): Promise<boolean> {
+  private async takesOver(call: AcceptedCall, deadlineAt: EpochMs): Promise<boolean> {
     const { store, queue } = this.deps;
     const { callId, jobId = callId } = call;
     const stored = await store.getState(callId);
@@ -186,7 +186,7 @@ export class AsyncCalls {
    * content is withheld; a reading that is recorded is recorded first.
    * @throws ToolError NOT_FOUND, also for calls that the caller does not see; SERVICE_UNAVAILABLE
    */
-  get(caller: Principal, callId: string, reading: CallReading = {}): Promise<StoredCall> {
+  get(caller: Principal, callId: string, reading: CallReading = {}): Promise<AcceptedCall> {
     return orUnavailable(
       STORE,
       this.findWithResult(caller, callId, (id) => this.deps.store.get(id), reading),
@@ -197,7 +197,7 @@ export class AsyncCalls {
    * Like `get`, but a large result stays JSON text.
    * @throws ToolError as `get`
    */
-  getText(caller: Principal, callId: string, reading: CallReading): Promise<StoredCall> {
+  getText(caller: Principal, callId: string, reading: CallReading): Promise<AcceptedCall> {
     return orUnavailable(
       STORE,
       this.findWithResult(caller, callId, (id) => this.deps.store.getText(id), reading),
@@ -208,7 +208,7 @@ export class AsyncCalls {
    * The call without its result, unless only the journal knows it.
    * @throws ToolError as `get`
    */
-  getState(caller: Principal, callId: string): Promise<StoredCall & { sight: Sight }> {
+  getState(caller: Principal, callId: string): Promise<AcceptedCall & { sight: Sight }> {
     return orUnavailable(STORE, this.find(caller, callId));
   }
 
@@ -217,7 +217,7 @@ export class AsyncCalls {
     callId: string,
     read: ReaderCall,
     { session, ownOnly }: CallReading,
-  ): Promise<StoredCall> {
+  ): Promise<AcceptedCall> {
     const call = await this.find(caller, callId, session);
     const { sight } = call;
     if (sight === 'state' || (sight === 'recorded' && ownOnly)) return { ...call, result: undefined, isWithheld: true };
@@ -231,7 +231,7 @@ export class AsyncCalls {
    * The call with its result. A result may have megabytes, and parsing it holds the event loop, so a tenant reads few at a time.
    * @throws ToolError QUEUE_FULL
    */
-  private async readInTurn({ callId, tenantId }: StoredCall, stored: ReaderCall): Promise<StoredCall | null> {
+  private async readInTurn({ callId, tenantId }: AcceptedCall, stored: ReaderCall): Promise<AcceptedCall | null> {
     const turns = this.reads.get(tenantId) ?? new Semaphore(READS_PER_TENANT, MAX_WAITING_READS);
     this.reads.set(tenantId, turns);
     const read = turns.run(() => stored(callId));
@@ -244,7 +244,7 @@ export class AsyncCalls {
     caller: Principal,
     callId: string,
     session?: CallerSession,
-  ): Promise<StoredCall & { sight: Sight }> {
+  ): Promise<AcceptedCall & { sight: Sight }> {
     requirePlainId('call_id', callId);
     const call =
       (await this.deps.store.getState(callId)) ??
@@ -304,7 +304,7 @@ export class AsyncCalls {
    * Whether a caller that follows a call gets its events without their content. Reading another's is recorded first.
    * @throws ToolError SERVICE_UNAVAILABLE
    */
-  async isWithheld(caller: Principal, call: StoredCall, { ownOnly }: CallReading): Promise<boolean> {
+  async isWithheld(caller: Principal, call: AcceptedCall, { ownOnly }: CallReading): Promise<boolean> {
     if (call.sight === 'own' || call.sight === 'shared') return false;
     if (call.sight !== 'recorded' || ownOnly) return true;
     await this.deps.readings.note(caller, call);
@@ -317,7 +317,7 @@ export class AsyncCalls {
   }
 
   /** A call that did not go through the queue, from the journal. */
-  private async journalled(callId: string): Promise<StoredCall | undefined> {
+  private async journalled(callId: string): Promise<AcceptedCall | undefined> {
     const record = await this.deps.journal.read(callId);
     if (!record) return undefined;
     const { tenantId, userId, maker, tool, state, acceptedAt, endedAt, outcome } = record;
@@ -352,7 +352,7 @@ function hasShortJson(args: JsonObject): boolean {
 }
 
 /** A result of a session is read in it: by its user, or with the right to all calls by those that name the session. */
-function isOfSession({ session, userId }: StoredCall, sight: Sight, named: CallerSession | undefined): boolean {
+function isOfSession({ session, userId }: AcceptedCall, sight: Sight, named: CallerSession | undefined): boolean {
   if (session === undefined) return true;
   return session === named?.id && (userId === named.userId || sight === 'recorded' || sight === 'state');
 }

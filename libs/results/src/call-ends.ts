@@ -9,7 +9,7 @@ import {
 } from '@toolfleet/contracts';
 import { resultOmitted } from '@toolfleet/access';
 import { resultSubject } from '@toolfleet/contracts/subjects';
-import type { StoredCall } from './call-store.js';
+import type { AcceptedCall } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 
 /** Publishes a body on a NATS subject; the publisher logs failures. @throws ToolError PAYLOAD_TOO_LARGE */
@@ -30,7 +30,7 @@ export class CallEnds {
    * @param call without maker and entry point where they are not known
    */
   async end(
-    { callId, tenantId, maker, entryPoint }: Pick<StoredCall, 'callId' | 'tenantId' | 'maker' | 'entryPoint'>,
+    { callId, tenantId, maker, entryPoint }: Pick<AcceptedCall, 'callId' | 'tenantId' | 'maker' | 'entryPoint'>,
     state: CallState,
     body: CallBody,
   ): Promise<void> {

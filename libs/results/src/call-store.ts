@@ -2,7 +2,7 @@ import type { Sight } from '@toolfleet/access';
 import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
 
 /** State of an asynchronous call. */
-export interface StoredCall {
+export interface AcceptedCall {
   callId: string;
   tenantId: string;
   tool: string;

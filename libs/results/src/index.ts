@@ -13,5 +13,5 @@ export { ApprovalDecisions, type SeenApproval } from './approval-decisions.js';
 export { ApprovalGrants, type SeenGrant } from './approval-grants.js';
 export { ParkedCalls, parkedLookup, readParked } from './parked-calls.js';
 export { AsyncCalls } from './async-calls.js';
-export { type AsyncCallJob, isFinal, type StoredCall } from './call-store.js';
+export { type AsyncCallJob, isFinal, type AcceptedCall } from './call-store.js';
 export { type PartRequest, ResultReader, type ResultPart } from './result-reader.js';

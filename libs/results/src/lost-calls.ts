@@ -3,7 +3,7 @@ import { callBody, explainFailure, failed } from '@toolfleet/engine';
 import { unknownOutcome, type Journal } from '@toolfleet/journal';
 import type { JobQueue } from '@toolfleet/queue';
 import { Rounds, type Clock } from '@toolfleet/resilience';
-import type { AsyncCallJob, StoredCall } from './call-store.js';
+import type { AsyncCallJob, AcceptedCall } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 import { stateOf, type CallEnds } from './call-ends.js';
 
@@ -46,7 +46,7 @@ export class LostCalls {
   }
 
   /** Ends an open call if its job has failed, or its time is over and no worker has it. */
-  async settle(call: StoredCall): Promise<void> {
+  async settle(call: AcceptedCall): Promise<void> {
     const { queue } = this.deps;
     const { callId, jobId = callId, deadlineAt = Infinity } = call;
     const job = await queue.record(jobId);
@@ -66,7 +66,7 @@ export class LostCalls {
    * How a call without a worker ends; undefined while an executor may still store its outcome.
    * @param failure of its job
    */
-  async #findEnd({ callId, tool, state }: StoredCall, failure?: ToolError): Promise<CallResult | undefined> {
+  async #findEnd({ callId, tool, state }: AcceptedCall, failure?: ToolError): Promise<CallResult | undefined> {
     const { journal } = this.deps;
     const entered = await journal.withdraw(callId, 'expired');
     if (entered === 'claimed') return undefined;
@@ -83,7 +83,7 @@ export class LostCalls {
     );
   }
 
-  async #end(call: StoredCall, result: CallResult): Promise<void> {
+  async #end(call: AcceptedCall, result: CallResult): Promise<void> {
     const { ends, clock } = this.deps;
     const explained = result.ok ? result : explainFailure(call.tool, result);
     const state: CallState = stateOf(result);

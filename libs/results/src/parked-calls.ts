@@ -39,7 +39,7 @@ import {
 } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
-import { isFinal, type StoredCall } from './call-store.js';
+import { isFinal, type AcceptedCall } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 
 /** The record of approvals, owned by the service `records`. Rejects with a ToolError while it is unavailable. */
@@ -358,7 +358,7 @@ function toParked(request: CallRequest, { questions, revision, fingerprint }: Re
 }
 
 /** A parked call as callers find it. */
-function parkedCall(approval: StoredApproval): StoredCall {
+function parkedCall(approval: StoredApproval): AcceptedCall {
   const { call_id, program_id, requester, tool, acting_user_id, asked_at } = approval;
   return {
     callId: program_id ?? call_id,
@@ -381,7 +381,7 @@ const OPEN: readonly ApprovalState[] = ['pending', 'approved', 'executing'];
 /** Finds and cancels parked calls in the record of approvals, for callers of asynchronous calls. */
 export function parkedLookup(records: ApprovalRecords) {
   return {
-    async find(callId: string): Promise<StoredCall | undefined> {
+    async find(callId: string): Promise<AcceptedCall | undefined> {
       if (!isCallId(callId)) return undefined;
       // Most ids that are looked up belong to no call, also where no record is kept.
       const { approval } = await records
@@ -392,7 +392,7 @@ export function parkedLookup(records: ApprovalRecords) {
         });
       return approval?.parked && OPEN.includes(approval.state) ? parkedCall(approval) : undefined;
     },
-    async cancel({ callId, jobId = callId }: StoredCall, caller: Principal): Promise<boolean> {
+    async cancel({ callId, jobId = callId }: AcceptedCall, caller: Principal): Promise<boolean> {
       const by = toApprovalPerson(caller);
       const { approval, changed } = await records.ask(SUBJECTS.approvalDecide, {
         call_id: jobId,

@@ -1,7 +1,7 @@
 /** Calls that wait for people, on a real Redis. */
 import { startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { StoredCall } from './call-store.js';
+import type { AcceptedCall } from './call-store.js';
 import { RedisCallStore } from './redis-call-store.js';
 
 let server: RedisServer;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 it('a program waits for one approval at a time, and only that one wakes it', async () => {
-  const call = (state: StoredCall['state'], jobId?: string): StoredCall => ({
+  const call = (state: AcceptedCall['state'], jobId?: string): AcceptedCall => ({
     callId: 'p1',
     tenantId: 'acme',
     tool: 'run_program',

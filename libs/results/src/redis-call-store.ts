@@ -16,7 +16,7 @@ import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } 
 import { defineScript, type Script } from '@toolfleet/queue/redis';
 import type { Redis } from 'ioredis';
 import { BODY_REF } from './redis-kept-results.js';
-import { isFinal, type NewCallEvent, type StoredCall } from './call-store.js';
+import { isFinal, type NewCallEvent, type AcceptedCall } from './call-store.js';
 
 /** Events kept per call; older ones are dropped. */
 const MAX_EVENTS = 1_000;
@@ -53,7 +53,7 @@ export class RedisCallStore {
   }
 
   /** Stores a new call. */
-  async create(call: StoredCall): Promise<void> {
+  async create(call: AcceptedCall): Promise<void> {
     const key = recordKey(call.callId);
     const stored = this.redis
       .multi()
@@ -71,7 +71,7 @@ export class RedisCallStore {
    * @param ttlSeconds how long it is kept if nothing else happens to it; default as for every call
    * @returns false when it is stored in this state or a later one
    */
-  async enter(call: StoredCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
+  async enter(call: AcceptedCall, ttlSeconds = this.ttlSeconds): Promise<boolean> {
     if (call.deadlineAt === undefined) await this.redis.zrem(OPEN_CALLS, call.callId);
     await this.#noteOpen(call);
     const event = call.state === 'accepted' ? JSON.stringify({ type: 'accepted' } satisfies NewCallEvent) : '';
@@ -82,12 +82,12 @@ export class RedisCallStore {
   }
 
   /** Lets `overdue` find a call that has a deadline. */
-  async #noteOpen({ callId, deadlineAt }: StoredCall): Promise<void> {
+  async #noteOpen({ callId, deadlineAt }: AcceptedCall): Promise<void> {
     if (deadlineAt !== undefined) await this.redis.zadd(OPEN_CALLS, deadlineAt, callId);
   }
 
   /** The call of this id, of any tenant; null if there is none. */
-  async get(callId: string): Promise<StoredCall | null> {
+  async get(callId: string): Promise<AcceptedCall | null> {
     const call = await this.getText(callId);
     if (!call?.resultText) return call;
     const { resultText, ...rest } = call;
@@ -95,7 +95,7 @@ export class RedisCallStore {
   }
 
   /** Like `get`, but a large result stays text: it is sent on without being parsed (10 ms for each megabyte). */
-  async getText(callId: string): Promise<StoredCall | null> {
+  async getText(callId: string): Promise<AcceptedCall | null> {
     const values = await this.redis.hmgetBuffer(recordKey(callId), 'result', 'object', 'arguments', ...STATE_FIELDS);
     const [result, object, args, ...state] = values;
     const texts = [args, ...state].map((value) => value?.toString());
@@ -116,16 +116,16 @@ export class RedisCallStore {
   }
 
   /** Like `get`, without the result (may be megabytes). */
-  async getState(callId: string): Promise<StoredCall | null> {
+  async getState(callId: string): Promise<AcceptedCall | null> {
     const values = await this.redis.hmget(recordKey(callId), ...STATE_FIELDS);
     return toStoredCall(callId, zip(STATE_FIELDS, values));
   }
 
   /** Open calls after their deadline at `now`, at most so many. */
-  async overdue(now: EpochMs, most: number): Promise<StoredCall[]> {
+  async overdue(now: EpochMs, most: number): Promise<AcceptedCall[]> {
     const ids = await this.redis.zrangebyscore(OPEN_CALLS, '-inf', now, 'LIMIT', 0, most);
     const calls = await Promise.all(ids.map((callId) => this.getState(callId)));
-    const open = calls.filter((call) => call !== null && !isFinal(call.state)) as StoredCall[];
+    const open = calls.filter((call) => call !== null && !isFinal(call.state)) as AcceptedCall[];
     const ended = new Set(ids).difference(new Set(open.map(({ callId }) => callId)));
     if (ended.size > 0) await this.redis.zrem(OPEN_CALLS, ...ended);
     return open;
@@ -150,7 +150,7 @@ export class RedisCallStore {
   }
 
   /** Stores facts that appear while a call runs. A question that a task no longer asks may be asked, and answered, again. */
-  async note(callId: string, { task, rpcCode }: Pick<StoredCall, 'task' | 'rpcCode'>): Promise<void> {
+  async note(callId: string, { task, rpcCode }: Pick<AcceptedCall, 'task' | 'rpcCode'>): Promise<void> {
     const key = recordKey(callId);
     const changes = this.redis.multi();
     if (rpcCode !== undefined) changes.hset(key, 'rpc_code', String(rpcCode));
@@ -264,7 +264,7 @@ export class RedisCallStore {
 }
 
 /** The fields of a new record besides its state. Redis would store the text 'undefined'. */
-const fieldsOf = (call: StoredCall): Record<string, string | number> => {
+const fieldsOf = (call: AcceptedCall): Record<string, string | number> => {
   const fields = {
     tenant: call.tenantId,
     tool: call.tool,
@@ -300,7 +300,7 @@ const STATE_FIELDS = [
 const zip = (names: readonly string[], values: readonly (string | null | undefined)[]) =>
   Object.fromEntries(names.map((name, index) => [name, values[index] ?? undefined]));
 
-function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): StoredCall | null {
+function toStoredCall(callId: string, stored: Readonly<Record<string, string | undefined>>): AcceptedCall | null {
   const { tenant, tool, user, maker, session, arguments: args, state, accepted_at, deadline_at, finished_at } = stored;
   if (!tenant || !tool) return null;
   return {

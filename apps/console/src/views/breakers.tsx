@@ -1,4 +1,4 @@
-import type { Breaker, ToolLimit } from '@toolfleet/client';
+import type { FleetBreaker, ToolLimit } from '@toolfleet/client';
 import { useState } from 'react';
 import { useRoute } from '../api/queries.js';
 import { count, duration } from '../format.js';
@@ -42,7 +42,7 @@ export function BreakersView() {
 const allowanceText = (limit: number, left: number | undefined): string =>
   left === undefined ? count(limit) : `${count(left)} of ${count(limit)} left`;
 
-function Breakers({ breakers }: { breakers: Breaker[] }) {
+function Breakers({ breakers }: { breakers: FleetBreaker[] }) {
   const { me } = useSigned();
   if (breakers.length === 0)
     return (

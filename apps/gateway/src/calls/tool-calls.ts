@@ -18,7 +18,7 @@ import {
   runBatch,
   toResultFormat,
   type BatchAnswer,
-  type BatchItem,
+  type BatchEntry,
   type ResultFormat,
 } from '@toolfleet/engine/batch';
 import { CostlyTurns, type Clock } from '@toolfleet/resilience';
@@ -127,7 +127,7 @@ export class BatchedCalls {
     const batch = readBatch(items);
     const parallelism = this.#parallelism(parallel, maxParallel);
     await this.limits.countBatch(from.caller, batch.length, from.showAllowance);
-    const makeRequest = (item: BatchItem, args: JsonObject, index: number) => {
+    const makeRequest = (item: BatchEntry, args: JsonObject, index: number) => {
       const request = requestFor(item.name, args, fieldsOfItem(shared, item, index), item.source);
       if (request.limits.inlineBytes !== undefined || !(format ?? toResultFormat(item.source))) return request;
       return { ...request, limits: { ...request.limits, inlineBytes: this.modelBytes } };
@@ -160,7 +160,7 @@ export class BatchedCalls {
 }
 
 /** An item without its own idempotency key gets the batch's with its position, so that a repeated batch is replayed. */
-function fieldsOfItem(shared: CallFields, { fields }: BatchItem, index: number): CallFields {
+function fieldsOfItem(shared: CallFields, { fields }: BatchEntry, index: number): CallFields {
   const ofPosition = shared.idempotency_key === undefined ? undefined : `${shared.idempotency_key}#${index}`;
   return { ...shared, ...fields, idempotency_key: fields.idempotency_key ?? ofPosition };
 }

@@ -7,14 +7,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStreams } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 import type { CallBody, CallEvent } from '@toolfleet/contracts';
-import { AsyncCalls, type StoredCall } from '@toolfleet/results';
+import { AsyncCalls, type AcceptedCall } from '@toolfleet/results';
 import { CallsController } from './calls.controller.js';
 import { MemoryAccount } from '../server/memory-account.js';
 
 /** A tenant may have 16 MiB. */
 const MEMORY = new MemoryAccount({ maxBodyBytes: 1, maxBytes: 64 * 1024 * 1024 });
 
-const ended: StoredCall = {
+const ended: AcceptedCall = {
   callId: 'ended',
   tenantId: 't',
   tool: 'x',
@@ -22,7 +22,7 @@ const ended: StoredCall = {
   acceptedAt: 1,
   finishedAt: 7,
 };
-const calls: Record<string, { call: StoredCall; events: CallEvent[] }> = {
+const calls: Record<string, { call: AcceptedCall; events: CallEvent[] }> = {
   ended: {
     call: ended,
     events: [
@@ -50,7 +50,7 @@ const store = {
   get: async (_caller: unknown, id: string) => calls[id]!.call,
   getText: async (_caller: unknown, id: string) => calls[id]!.call,
   getState: async (_caller: unknown, id: string) => calls[id]!.call,
-  isWithheld: async (_caller: unknown, { isWithheld = false }: StoredCall) => isWithheld,
+  isWithheld: async (_caller: unknown, { isWithheld = false }: AcceptedCall) => isWithheld,
   events: async (id: string, after = '') => calls[id]!.events.filter((event) => event.id > after),
 } as unknown as AsyncCalls;
 

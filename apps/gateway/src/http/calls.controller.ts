@@ -8,7 +8,7 @@ import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
-import { AsyncCalls, isFinal, type StoredCall } from '@toolfleet/results';
+import { AsyncCalls, isFinal, type AcceptedCall } from '@toolfleet/results';
 import { Input, Serves } from '../server/routes.js';
 import { sendFile } from '../server/send-file.js';
 
@@ -116,7 +116,7 @@ export class CallsController {
     await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, { ...call, isWithheld }, from));
   }
 
-  private async follow(stream: EventStream, caller: Principal, call: StoredCall, from: string | undefined) {
+  private async follow(stream: EventStream, caller: Principal, call: AcceptedCall, from: string | undefined) {
     const { callId: id, sight = 'none', isWithheld } = call;
     const toFrame = (event: CallEvent) => eventFrame(toServerEvent(isWithheld ? stateOf(event, sight) : event));
     const until = this.clock.monotonic() + MAX_STREAM_MS;
@@ -155,7 +155,7 @@ function withResult(body: object, result: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`${head},"result":`), result, Buffer.from('}')]);
 }
 
-function toDoneEvent({ state, result, finishedAt, acceptedAt }: StoredCall): CallEvent {
+function toDoneEvent({ state, result, finishedAt, acceptedAt }: AcceptedCall): CallEvent {
   return { id: `${finishedAt ?? acceptedAt}-0`, type: 'done', state, result };
 }
 
@@ -167,7 +167,7 @@ function stateOf(event: CallEvent, sight: Sight): CallEvent {
   return type === 'done' ? { id, type, state: event.state, result_omitted: resultOmitted(sight) } : { id, type };
 }
 
-function toCallBody(call: StoredCall) {
+function toCallBody(call: AcceptedCall) {
   return {
     call_id: call.callId,
     tool: call.tool,

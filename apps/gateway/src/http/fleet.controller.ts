@@ -2,14 +2,14 @@ import { Controller } from '@nestjs/common';
 import type { Principal } from '@toolfleet/contracts';
 import { Caller } from '../server/guards.js';
 import { Serves } from '../server/routes.js';
-import { FleetView, ToolLimits } from '../operator/fleet-view.js';
+import { FleetView, ToolRateLimits } from '../operator/fleet-view.js';
 
 /** The state of the fleet. Views that show the work of other tenants are for operators. */
 @Controller()
 export class FleetController {
   constructor(
     private readonly view: FleetView,
-    private readonly limits: ToolLimits,
+    private readonly limits: ToolRateLimits,
   ) {}
 
   @Serves('GET /api/v1/fleet')

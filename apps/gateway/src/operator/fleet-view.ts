@@ -1,7 +1,7 @@
 import type { Json, Principal } from '@toolfleet/contracts';
 import type { FleetStatus } from '@toolfleet/contracts/fleet';
 import { number, record, text } from '@toolfleet/contracts/json-schema';
-import type { Breaker, ReportedFault, ToolLimit } from '@toolfleet/contracts/resources';
+import type { FleetBreaker, ReportedFault, ToolLimit } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Clock } from '@toolfleet/resilience';
 import { compileSchema } from '@toolfleet/bounded-schema';
@@ -136,10 +136,10 @@ export class FleetView {
   }
 
   /** Breakers that are not closed: of the tools the caller may see, for its tenant; for operators all. */
-  async breakersNow(caller: Principal): Promise<Breaker[]> {
+  async breakersNow(caller: Principal): Promise<FleetBreaker[]> {
     const all = hasRight(caller, 'operate_fleet');
     const mine = all ? undefined : new Set((await this.list.originals(caller)).map((tool) => tool.name));
-    const found = new Map<string, Breaker>();
+    const found = new Map<string, FleetBreaker>();
     for (const { service, breakers } of this.watch.processes()) {
       const protects = service === GATEWAY ? 'tool' : 'target';
       for (const breaker of breakers) {
@@ -173,7 +173,7 @@ function sumSlots(workers: readonly { busy: number; total: number }[]): { busy: 
 const MOST_LOOKED_AT = 200;
 
 /** Rate limits of the tools a caller may use, with the rest for its tenant. Reading them takes no tokens. */
-export class ToolLimits {
+export class ToolRateLimits {
   constructor(
     private readonly list: ToolList,
     private readonly limiter: RateLimiter,

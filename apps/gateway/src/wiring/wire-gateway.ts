@@ -33,7 +33,7 @@ import { CATALOG_TTL_MS, engineSettings } from './engine-settings.js';
 import { foreignVariables } from './foreign-variables.js';
 import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
 import { wireEngine, type Engine } from './wire-engine.js';
-import { FleetView, FleetWatch, ToolLimits } from '../operator/fleet-view.js';
+import { FleetView, FleetWatch, ToolRateLimits } from '../operator/fleet-view.js';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
 import { RedisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
@@ -294,7 +294,7 @@ function wireFleetState(
   const { definitions, toolsets } = catalog;
   return {
     view: new FleetView(watch, queues, catalog.list),
-    limits: new ToolLimits(catalog.list, engine.rateLimiter),
+    limits: new ToolRateLimits(catalog.list, engine.rateLimiter),
     finishedCalls,
     bodies,
     ruleTests: new RuleTests(engine.callRecords, definitions, toolsets, finishedCalls, bodies, clock),

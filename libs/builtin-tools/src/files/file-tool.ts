@@ -1,5 +1,5 @@
 import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
-import type { ToolMetadata } from '../builtin-tool.js';
+import type { BuiltinMetadata } from '../builtin-tool.js';
 import { globMatcher, type GlobMatcher } from './file-matching.js';
 import type { Entry } from './workspace-store.js';
 
@@ -13,7 +13,7 @@ export const FILE_TOOL = {
   contextKeys: ['project_id'],
   timeoutSeconds: 15,
   rateLimit: 300,
-} satisfies Partial<ToolMetadata>;
+} satisfies Partial<BuiltinMetadata>;
 
 /** The `path` argument. */
 export const PATH: JsonObject = {

@@ -5,7 +5,7 @@ import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
 import type { ExtractType } from '../web/extract-page.js';
 import type { WriteMode } from '../files/workspace-store.js';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
-import type { BuiltinTool, ServiceName, ToolMetadata, ToolOutcome, ToolServices } from '../builtin-tool.js';
+import type { BuiltinTool, ToolServiceName, BuiltinMetadata, ToolOutcome, ToolServices } from '../builtin-tool.js';
 import { TENANT, type ToolRun } from '../tool-run.js';
 
 /** Work of a plugin process. `module` is the URL of a version of a plugin file. */
@@ -28,7 +28,7 @@ export type PluginFault = { failure: ExecutionFailure } | { stack: string };
 export type ServiceAnswer = { value: unknown } | { fault: PluginFault };
 
 /** The services that a plugin may need, from within its process. */
-export const PLUGIN_SERVICES = ['bounded', 'pages', 'search', 'workspaces'] as const satisfies ServiceName[];
+export const PLUGIN_SERVICES = ['bounded', 'pages', 'search', 'workspaces'] as const satisfies ToolServiceName[];
 
 /** The methods of the workspace of a call, with the number of their arguments. A change takes a function that stays in its process. */
 export const WORKSPACE_METHODS = { stat: 1, read: 1, list: 3, write: 3, makeDirectory: 1, remove: 2 } as const;
@@ -71,7 +71,7 @@ export class PluginProcesses extends ChildPool<PluginJob> {
       (error: unknown) => {
         throw late.aborted ? new Error(`does not load within ${LOAD_MS / 1_000} s`) : error;
       },
-    )) as object as { metadata: ToolMetadata; needs: ServiceName[] }[];
+    )) as object as { metadata: BuiltinMetadata; needs: ToolServiceName[] }[];
     return described.map(({ metadata, needs }) => ({
       // An author cannot choose a limit of the process.
       metadata: { ...metadata, memoryLimitMb: this.limits.heapMb },
@@ -101,7 +101,7 @@ export class PluginProcesses extends ChildPool<PluginJob> {
     const answer = async (name: string, asked: unknown[]): Promise<ServiceAnswer | undefined> => {
       if (name === 'progress') return void run.progress(asked[0] as Parameters<ToolRun['progress']>[0]);
       try {
-        if (!needs.includes(name.split('.')[0] as ServiceName)) throw new ToolError('INTERNAL');
+        if (!needs.includes(name.split('.')[0] as ToolServiceName)) throw new ToolError('INTERNAL');
         return { value: await serve(name, asked, run, services) };
       } catch (error) {
         const failure = error instanceof ToolError ? error : new ToolError('TOOL_ERROR', { message: String(error) });

@@ -130,7 +130,7 @@ const TROUBLED_BREAKER = named(
   }),
 );
 /** A breaker that is not closed, and the number of processes that report it. */
-export type Breaker = Value<typeof TROUBLED_BREAKER>;
+export type FleetBreaker = Value<typeof TROUBLED_BREAKER>;
 
 const TOOL_LIMIT = record({
   tool: text(),

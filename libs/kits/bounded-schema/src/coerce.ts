@@ -2,7 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { canonicalJson } from './canonical.js';
 import { coerceScalar, fits, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
-import { faultAt, type Fault } from './explain.js';
+import { faultAt, type ArgumentFault } from './explain.js';
 import { decodeFragment, escapePointer, schemaAt } from './subschemas.js';
 import { chargeSteps } from './step-budget.js';
 
@@ -29,7 +29,7 @@ interface CoercionNotes {
   /** Union branches that may still be tried: nested unions multiply. */
   readonly trials: { left: number };
   /** Faults that a validator cannot detect: integers that JSON parsing has already rounded. */
-  faults: Fault[];
+  faults: ArgumentFault[];
 }
 
 /** Undefined when a part of the schema converts nothing. */

@@ -19,7 +19,7 @@ type FaultKind =
   | 'invalid';
 
 /** One fault of the arguments. All faults of a call are reported together. */
-export interface Fault {
+export interface ArgumentFault {
   /** Name of the top-level argument; empty for the arguments as a whole. */
   param: string;
   /** JSON pointer. */
@@ -42,8 +42,8 @@ const MAX_ERRORS = 1_000;
  * Converts errors of ajv to faults, one per path and kind, at most `MAX_FAULTS`.
  * @param root the schema with definitions that the forms of a union may be
  */
-export function explainErrors(errors: readonly ErrorObject[], root: JsonObject = {}): Fault[] {
-  const faults: Fault[] = [];
+export function explainErrors(errors: readonly ErrorObject[], root: JsonObject = {}): ArgumentFault[] {
+  const faults: ArgumentFault[] = [];
   const seen = new Set<string>();
   for (const error of withoutBranches(withoutMiddle(errors), root)) {
     const fault = explain(error, root);
@@ -62,7 +62,7 @@ function withoutMiddle(errors: readonly ErrorObject[]): readonly ErrorObject[] {
 }
 
 /** Creates a fault, cut to the limits of path and message; `param` is derived from the path. */
-export function faultAt(place: string, kind: FaultKind, text: string): Fault {
+export function faultAt(place: string, kind: FaultKind, text: string): ArgumentFault {
   const path = shorten(place, MAX_PLACE_CHARS);
   const first = path.split('/')[1] ?? '';
   const message = shorten(text, MAX_MESSAGE_CHARS);
@@ -153,7 +153,7 @@ function meantForm({ schema, data }: ErrorObject, root: JsonObject): Json | unde
   return forms[discriminator.kinds.findIndex((kinds) => kinds.includes(kind))];
 }
 
-function explain(error: ErrorObject, root: JsonObject): Fault | undefined {
+function explain(error: ErrorObject, root: JsonObject): ArgumentFault | undefined {
   const params = error.params as Record<string, Json>;
   const path = shorten(error.instancePath, MAX_PLACE_CHARS);
   const name = toParameterName(path);

@@ -2,7 +2,7 @@ export { canonicalJson, fingerprint, identityText, sha256Hex } from './canonical
 export { referenceTarget } from './subschemas.js';
 export { compileSchema, type CompiledSchema, validateMessage } from './compile.js';
 export { type Coercion } from './coerce.js';
-export { explainErrors, type Fault, toParameterName } from './explain.js';
+export { explainErrors, type ArgumentFault, toParameterName } from './explain.js';
 export { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 export { inlineDefinitions, type SchemaStyle } from './inline-definitions.js';
 export { toGeminiSchema } from './gemini-schema.js';

@@ -3,7 +3,7 @@ import { countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-t
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
-import { explainErrors, faultAt, MAX_FAULTS, shorten, type Fault } from './explain.js';
+import { explainErrors, faultAt, MAX_FAULTS, shorten, type ArgumentFault } from './explain.js';
 import { escapePointer, schemaAt } from './subschemas.js';
 import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
 import { chargeSteps, StepsExhausted, TextRefused, withinSteps } from './step-budget.js';
@@ -29,7 +29,7 @@ export interface ArgumentView {
 export type ReadArguments =
   | { ok: true; arguments: JsonObject; coercions: readonly Coercion[]; dropped: readonly string[] }
   /** `tooCostly`: they take longer to check than an event loop may be held, and nothing else is known of them. */
-  | { ok: false; faults: Fault[]; tooCostly?: true };
+  | { ok: false; faults: ArgumentFault[]; tooCostly?: true };
 
 /** One top-level argument. */
 interface Parameter {
@@ -124,7 +124,7 @@ export class ArgumentReader {
   }
 
   #read(raw: JsonObject, view: ArgumentView | undefined, made: Coercion[] = []): ReadArguments {
-    const faults: Fault[] = [];
+    const faults: ArgumentFault[] = [];
     const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
     const source = view?.arguments ? this.#setByView(raw, view.arguments, faults, dropped) : raw;
@@ -187,7 +187,7 @@ export class ArgumentReader {
     return copy;
   }
 
-  #rejectUnknown(name: string, faults: Fault[], dropped: string[]): void {
+  #rejectUnknown(name: string, faults: ArgumentFault[], dropped: string[]): void {
     chargeSteps(NAME_STEPS);
     if (this.#unknown === 'refuse')
       faults.push(faultAt(`/${escapePointer(name)}`, 'unknown', `Unknown parameter '${shorten(name)}'`));
@@ -198,7 +198,7 @@ export class ArgumentReader {
   #setByView(
     sent: JsonObject,
     { hidden, preset, defaults }: NonNullable<ArgumentView['arguments']>,
-    faults: Fault[],
+    faults: ArgumentFault[],
     dropped: string[],
   ): JsonObject {
     const source = { ...defaults, ...sent };
@@ -255,7 +255,7 @@ function refuseAll(message: string): ReadArguments {
   return { ok: false, faults: [faultAt('', 'invalid', message)] };
 }
 
-function emptyFault(name: string): Fault {
+function emptyFault(name: string): ArgumentFault {
   return faultAt(`/${escapePointer(name)}`, 'null_or_empty', `Required parameter '${name}' is null or empty`);
 }
 

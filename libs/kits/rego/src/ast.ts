@@ -55,7 +55,7 @@ export interface Import {
   place: Place;
 }
 
-export interface Module {
+export interface RegoModule {
   file: string;
   package: string[];
   imports: Import[];

@@ -1,4 +1,4 @@
-import type { Branch, Import, Literal, Module, Rule, Term, With } from './ast.js';
+import type { Branch, Import, Literal, RegoModule, Rule, Term, With } from './ast.js';
 import { dottedName, scalar, TermParser } from './parse-term.js';
 import type { Place } from './rego-error.js';
 
@@ -6,7 +6,7 @@ import type { Place } from './rego-error.js';
  * Parses a policy file in Rego v1. Of Rego v0 only the form `deny[msg] { … }` is supported.
  * @throws RegoError parse_error with its position
  */
-export function parseModule(text: string, file: string): Module {
+export function parseModule(text: string, file: string): RegoModule {
   return new ModuleParser(text, file).module();
 }
 
@@ -16,9 +16,9 @@ export function parseQuery(text: string): Literal[] {
 }
 
 class ModuleParser extends TermParser {
-  module(): Module {
+  module(): RegoModule {
     this.expectKeyword('package');
-    const module: Module = { file: this.file, package: this.names(), imports: [], rules: [] };
+    const module: RegoModule = { file: this.file, package: this.names(), imports: [], rules: [] };
     while (this.isKeyword('import')) module.imports.push(...this.import());
     while (this.token.kind !== 'end') {
       if (this.isKeyword('import')) this.fail('imports come before rules');

@@ -1,4 +1,4 @@
-import type { Branch, Module, Term } from './ast.js';
+import type { Branch, RegoModule, Term } from './ast.js';
 import { type Builtins, BUILTINS } from './builtins/catalogue.js';
 import { BodyCompiler } from './compile-body.js';
 import { type Det, Evaluation, type Goal, type Run } from './evaluation.js';
@@ -46,7 +46,7 @@ export class Program {
    * @throws RegoError for anything that is not in the supported language, with its place
    */
   constructor(
-    private readonly modules: readonly Module[],
+    private readonly modules: readonly RegoModule[],
     options: { builtins?: Builtins; known?: KnownDocuments } = {},
   ) {
     this.builtins = options.builtins ?? BUILTINS;
@@ -299,7 +299,7 @@ export class Program {
     return new BodyCompiler({ tree: this.tree, layout, uses: (used) => this.note(node, used), known: this.known });
   }
 
-  private resolverFor({ package: path, imports }: Module, layout: FrameLayout): RuleResolver {
+  private resolverFor({ package: path, imports }: RegoModule, layout: FrameLayout): RuleResolver {
     return new RuleResolver({ tree: this.tree, package: path, imports, layout, builtins: this.builtins });
   }
 
@@ -311,7 +311,7 @@ export class Program {
 }
 
 /** Checks that each import name has one meaning in its module. */
-function checkImports({ package: path, imports }: Module, tree: RuleTree): void {
+function checkImports({ package: path, imports }: RegoModule, tree: RuleTree): void {
   const names = new Set([...tree.ruleNames(path), 'input', 'data']);
   for (const { alias, place } of imports) {
     if (names.has(alias)) throw new RegoError('compile_error', `${alias} means two things`, place);

@@ -73,6 +73,8 @@ const MAX_STREAM_BYTES = 64 * 1024 * 1024;
 export const STREAM_CONNECTIONS = { connectionsPerHost: 500, totalConnections: 500 };
 /** Safety net behind the limits of each exchange that end earlier. */
 const MAX_EXCHANGE_MS = 60 * 60_000;
+/** Time of the SDK beyond the limit of the first request, in which that limit's own answer arrives. */
+const DISCOVER_MARGIN_MS = 1_000;
 /** Longest wait for the notification stream of a session with calls that may ask. Some servers send its headers with the first message. */
 const STREAM_OPENING_MS = 1_000;
 /** A list may be longer than one result. */
@@ -146,7 +148,8 @@ export class UpstreamSession {
     sendUngated(transport);
     const notes = target.revision === undefined ? answerDiscover(transport, target.startMs, deps.clock) : [];
     try {
-      await client.connect(transport, { timeout: target.startMs, prior: readPrior(target), signal });
+      const timeout = target.startMs + DISCOVER_MARGIN_MS;
+      await client.connect(transport, { timeout, prior: readPrior(target), signal });
     } catch (error) {
       await client.close().catch(() => undefined);
       throw notStarted(target, error) ?? error;

@@ -177,7 +177,7 @@ const PLUGIN = `export default ({ defineTool, ok }) => ['plug_open', 'plug_close
 }), defineTool({
   name: 'plug_large', description: 'Answers with a text', category: 'data', rateLimit: 0, memoryLimitMb: 1,
   inputSchema: { type: 'object', properties: { bytes: { type: 'integer' }, padding: { type: 'string' } } },
-  handler: ({ bytes }) => ok(null, 'x'.repeat(bytes)),
+  handler: ({ bytes }) => ok({ text: 'x'.repeat(bytes) }, 'answered'),
 }), defineTool({
   name: 'plug_echo', description: 'Repeats', category: 'data', idempotent: true, rateLimit: 0, costMicroUsd: 4_000,
   outputSchema: { type: 'object' },
@@ -467,7 +467,7 @@ async function overNats(subject: string, body: object, key: string | null): Prom
   if (key !== null) headers.set('Authorization', `Bearer ${key}`);
   const nats = await connect({ servers: fleet.nats.url.replace('nats://', '') });
   try {
-    return (await nats.request(subject, JSON.stringify(body), { timeout: 20_000, headers })).string();
+    return (await nats.request(subject, JSON.stringify(body), { timeout: 60_000, headers })).string();
   } finally {
     await nats.close();
   }
@@ -781,16 +781,18 @@ describe('every field of a tool', () => {
 describe('the limits that tools show', () => {
   /** Seconds after which a call ends that names no limit, by tool: its default by prefix, kind, strictness or declaration. */
   const SECONDS = { ff_once: 30, ff_slow: 1, of_look: 30, plug_echo: 15, execute_python: 10, run_program: 300 };
-  /** Maximum bytes of a result, and the code of a larger one. */
-  const RESULTS: Record<string, [limit: number, code: string]> = {
-    mf_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
-    ff_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
-    of_once: [3 * 2 ** 20, 'RESULT_TOO_LARGE'],
-    ma_once: [100_000, 'RESULT_TOO_LARGE'],
-    fa_once: [100_000, 'RESULT_TOO_LARGE'],
-    oa_once: [100_000, 'RESULT_TOO_LARGE'],
-    plug_large: [5 * 2 ** 20, 'RESULT_TOO_LARGE'],
-    execute_python: [4 * 2 ** 20, 'OUTPUT_LIMIT'],
+  /** Maximum bytes of a result, and what a larger one gives. */
+  const TOO_LARGE = { success: false, metadata: { code: 'RESULT_TOO_LARGE' } };
+  const CUT = { success: true, metadata: { truncated: true } };
+  const RESULTS: Record<string, [limit: number, beyond: object]> = {
+    mf_look: [3 * 2 ** 20, TOO_LARGE],
+    ff_look: [3 * 2 ** 20, TOO_LARGE],
+    of_look: [3 * 2 ** 20, CUT],
+    ma_look: [100_000, TOO_LARGE],
+    fa_look: [100_000, TOO_LARGE],
+    oa_look: [100_000, CUT],
+    plug_large: [5 * 2 ** 20, TOO_LARGE],
+    execute_python: [4 * 2 ** 20, { success: false, metadata: { code: 'OUTPUT_LIMIT' } }],
   };
   const REQUEST = 8 * 2 ** 20;
   const LIMITS = ['rate_limit', 'timeout_seconds', 'memory_limit_mb', 'max_request_bytes', 'max_result_bytes'];
@@ -821,27 +823,32 @@ describe('the limits that tools show', () => {
     expect(await shownOf(name)).toMatchObject({ timeout_seconds: seconds });
   });
 
-  it.each(Object.entries(RESULTS))('%s: results', async (name, [limit, code]) => {
+  it.each(Object.entries(RESULTS))('%s: results', async (name, [limit, beyond]) => {
     expect(await shownOf(name)).toMatchObject({ max_result_bytes: limit });
     const resultOf = async (bytes: number) => {
       const id = 'x'.repeat(bytes);
       const args: Record<string, object> = { plug_large: { bytes }, execute_python: { code: `'x' * ${bytes}` } };
       return (await fleet.call(name, args[name] ?? (name.startsWith('o') ? { body: { id } } : { id }))).body;
     };
-    expect(await resultOf(limit - 2_000)).toMatchObject({ success: true });
-    expect(await resultOf(limit + 1)).toMatchObject({ success: false, metadata: { code } });
+    // Servers of MCP send the text twice, as a block and as structured content. On a busy machine a call may time out first.
+    const within = () => resultOf(name.startsWith('m') ? limit / 2 - 2_000 : limit - 2_000);
+    await expect.poll(within, { interval: 500 }).toMatchObject({ success: true });
+    await expect.poll(() => resultOf(limit + 1), { interval: 500 }).toMatchObject(beyond);
   });
 
   it('requests, at every entry point', async () => {
     const key = fleet.adminKey;
     const padded = (bytes: number) => ({ bytes: 1, padding: 'x'.repeat(bytes) });
-    const ask = (bytes: number) => [
-      fleet.call('plug_large', padded(bytes), { key }).then(({ text }) => text),
-      overMcp('tools/call', { name: 'plug_large', arguments: padded(bytes) }, key),
-      overNats('tool.call', { name: 'plug_large', arguments: padded(bytes) }, key),
-    ];
-    for (const answer of ask(REQUEST - 1_000)) expect(await answer).toMatch(/"text":"x"/);
-    for (const answer of ask(REQUEST)) expect(await answer).toMatch(/PAYLOAD_TOO_LARGE|too large/i);
+    const ask = (bytes: number) =>
+      Promise.all([
+        fleet.call('plug_large', padded(bytes), { key }).then(({ text }) => text),
+        overMcp('tools/call', { name: 'plug_large', arguments: padded(bytes) }, key),
+        overNats('tool.call', { name: 'plug_large', arguments: padded(bytes) }, key),
+      ]);
+    const answered = async (bytes: number, pattern: RegExp) => (await ask(bytes)).map((text) => pattern.test(text));
+    const all = [true, true, true];
+    await expect.poll(() => answered(REQUEST - 1_000, /"text\\*":\\*"x/), { interval: 500 }).toEqual(all);
+    await expect.poll(() => answered(REQUEST, /PAYLOAD_TOO_LARGE|too large/i), { interval: 500 }).toEqual(all);
   });
 
   it('a run of Python and a tool that declares no time end when shown', async () => {

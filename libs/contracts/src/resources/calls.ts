@@ -53,7 +53,7 @@ export const TOOL_LIMITS = {
   max_request_bytes: integer('Largest request with its arguments'),
   max_result_bytes: nullable(
     integer(),
-    'Largest result: of MCP and OpenAPI tools the response of the server, of Python the value; null for `read_result`',
+    'Largest result: of MCP and OpenAPI tools the response of the server (OpenAPI cuts longer ones), of Python the value; null for `read_result`',
   ),
 };
 /** The limits that calls of a tool have. */

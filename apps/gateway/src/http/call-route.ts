@@ -22,7 +22,7 @@ export class CallRoute implements Mounted {
 
   async mount(fastify: FastifyInstance, app: INestApplicationContext): Promise<void> {
     fastify.addHook('onRoute', (route) => {
-      if (`${String(route.method)} ${route.url}` !== ROUTE.replace('{name}', ':name')) return;
+      if (`${String(route.method)} ${route.url}` !== ROUTE.replace(/\{(\w+)\}/, ':$1')) return;
       const controller = app.get(ToolsController);
       route.handler = (request: HttpRequest, reply) => this.#serve(controller, request, reply);
     });

@@ -437,7 +437,7 @@ const NAMED_IN_TYPES = new Set([
   'RecordOf',
   'WorkerSlots',
   'Column',
-  'Table',
+  'TableDefinition',
 ]);
 
 /** Exported names that no other file imports; of the index of a lib, those that no other package imports. */

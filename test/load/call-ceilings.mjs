@@ -1,6 +1,6 @@
 /**
  * Maximum function invocations per call on main threads, by `path, entry point`: 6 % above what `npm run bench -- counts` counts, which varies by
- * 2 % on idle and busy machines, and by 4 % beside all other tests. test/e2e/call-counts.spec.ts holds the fleet to them. Raise one only in the
+ * 2 % on idle and busy machines, and by 4 % while all other tests run. test/e2e/call-counts.spec.ts holds the fleet to them. Raise one only in the
  * change that adds the work, and say there what the work is for.
  */
 export const CEILINGS = {

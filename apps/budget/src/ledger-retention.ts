@@ -1,4 +1,4 @@
-import { Rounds, type Clock } from '@toolfleet/resilience';
+import { HOURLY, Rounds, type Clock } from '@toolfleet/resilience';
 import { DAY_MS } from '@toolfleet/database';
 import type { Logger } from '@toolfleet/telemetry';
 import type { UsageLedger } from './usage-ledger.js';
@@ -12,8 +12,7 @@ export function ledgerRetention(
   return new Rounds({
     name: 'ledger retention',
     clock,
-    everyMs: 3_600_000,
-    firstMs: 60_000,
+    ...HOURLY,
     work: async () => {
       const rows = await ledger.rollUpBefore(clock.now() - keptDays * DAY_MS);
       if (rows > 0) logger.info({ rows, kept_days: keptDays }, 'old usage was replaced by sums of each day');

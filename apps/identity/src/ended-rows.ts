@@ -1,6 +1,6 @@
 import type { EpochMs } from '@toolfleet/contracts';
 import { DAY_MS } from '@toolfleet/database';
-import { Rounds, type Clock } from '@toolfleet/resilience';
+import { HOURLY, Rounds, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 
 /** Deletes rows a day after they ended: once after the start, then every hour. */
@@ -12,8 +12,7 @@ export function endedRows(
   return new Rounds({
     name: 'ended sessions',
     clock,
-    everyMs: 3_600_000,
-    firstMs: 60_000,
+    ...HOURLY,
     work: () => Promise.all(stores.map((store) => store.forgetEnded(clock.now() - DAY_MS))),
     onFailure: (error) => logger.warn({ error }, 'ended sessions cannot be deleted; they stay'),
   });

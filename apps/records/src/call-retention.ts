@@ -1,5 +1,5 @@
 import { DAY_MS } from '@toolfleet/database';
-import { Rounds, type Clock } from '@toolfleet/resilience';
+import { HOURLY, Rounds, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { RecordedCallStore } from './call-store.js';
 
@@ -21,8 +21,7 @@ export function callRetention(
   return new Rounds({
     name: 'retention of calls',
     clock,
-    everyMs: 3_600_000,
-    firstMs: 60_000,
+    ...HOURLY,
     work: async () => {
       let rows = await store.dropBefore(before(Math.max(days, ...of.map((tenant) => tenant.days))));
       for (const { tenantId, days: own } of of) rows += await store.eraseBefore(before(own), { only: tenantId });

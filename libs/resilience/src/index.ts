@@ -22,7 +22,7 @@ export { FairSlots } from './fair-slots.js';
 export { Semaphore } from './concurrency.js';
 export { KeyedMutex } from './concurrency.js';
 export { InFlight, InFlightMap } from './in-flight.js';
-export { Rounds } from './rounds.js';
+export { HOURLY, Rounds } from './rounds.js';
 export { SingleFlight } from './single-flight.js';
 export {
   BREAKER_GAUGE,

@@ -20,11 +20,14 @@ interface RoundsOptions {
   onRecovery?: (() => void) | undefined;
 }
 
+/** Times of upkeep of stores: a minute after the start, to keep it quick, then every hour. */
+export const HOURLY = { firstMs: 60_000, everyMs: 3_600_000 } as const satisfies Partial<RoundsOptions>;
+
 /**
  * Repeats work at an interval until it is stopped; a component of a service. Rounds never overlap: one that is due while the last one runs is left out.
  *
  * ```ts
- * const rounds = new Rounds({ clock, everyMs: 3_600_000, firstMs: 60_000, work: () => store.forgetEnded(clock.now()) });
+ * const rounds = new Rounds({ ...HOURLY, clock, work: () => store.forgetEnded(clock.now()) });
  * rounds.start();
  * await rounds.stop(); // waits for the round that is under way
  * ```

@@ -40,9 +40,15 @@ const BENCHES = {
   openapi: () => printed('openapi', 'test/load/openapi.bench.mjs'),
   attacks: () => attacksBench(ROOT),
   search: () => printed('search', 'test/load/search.bench.mjs'),
+  engine: () => printed('engine', 'test/load/engine.bench.mjs'),
   openapi_call: () => printed('openapi_call', 'test/load/openapi-call.bench.mjs'),
 };
 const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !Object.hasOwn(BENCHES, name));
+if (unknown.length > 0) {
+  console.error(`There is no benchmark ${unknown.join(', ')}; there are ${Object.keys(BENCHES).join(', ')}`);
+  process.exit(2);
+}
 const results = [];
 for (const [name, run] of Object.entries(BENCHES)) {
   if (wanted.length === 0 || wanted.includes(name)) results.push(await run());

@@ -41,6 +41,8 @@ interface Stand {
 }
 
 const MAX_REASON_CHARS = 500;
+/** Reason of the signal of an interceptor whose call is over. One for all: an `AbortError` of its own costs as much as half an engine. */
+const OVER = new Error('The call of the interceptor is over');
 /** Names of the engine in metadata that interceptors may add. */
 const MARKS = ['untrusted', 'disclaimer'];
 
@@ -124,7 +126,7 @@ async function around(one: Interceptor, stand: Stand, call: Call, inner: Next): 
     return args ? marked(shown, one, 'changed_arguments') : shown;
   } finally {
     mayGoOn = false;
-    over.abort();
+    over.abort(OVER);
   }
 }
 

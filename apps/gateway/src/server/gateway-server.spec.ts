@@ -76,11 +76,17 @@ const host = {
   announce: (facts: { port: number }) => (port = facts.port),
   clock: new SystemClock(),
 } as unknown as ServiceHost;
-const CONNECTIONS = { keepAliveMs: 75_000, requestTimeoutMs: 5_000, maxConnections: 50, maxConnectionsPerAddress: 40 };
+/** An idle connection that is not closed outlasts every test. */
+const CONNECTIONS = {
+  keepAliveMs: 3_600_000,
+  requestTimeoutMs: 5_000,
+  maxConnections: 50,
+  maxConnectionsPerAddress: 40,
+};
 const memory = new MemoryAccount({ maxBodyBytes: 1_000_000, maxBytes: 4_000_000 });
 let droppedConnections = 0;
-let isUnderWay = false;
-const underWay = Promise.withResolvers<object>();
+let underWay = 0;
+const mayAnswer = Promise.withResolvers<object>();
 const server = new GatewayServer(
   { module: EchoModule },
   NO_NATS,
@@ -104,8 +110,13 @@ const server = new GatewayServer(
       mount: async (fastify) => {
         fastify.get('/files/*', { exposeHeadRoute: false }, async () => ({}));
         fastify.get('/under-way', { exposeHeadRoute: false }, () => {
-          isUnderWay = true;
-          return underWay.promise;
+          underWay += 1;
+          return mayAnswer.promise;
+        });
+        fastify.get('/past-fastify', { exposeHeadRoute: false }, (_request, reply) => {
+          underWay += 1;
+          reply.hijack();
+          void mayAnswer.promise.then(() => reply.raw.end('{}'));
         });
       },
       drain: async () => undefined,
@@ -328,7 +339,7 @@ describe('connections', () => {
   it('stay open between requests for the set time, which the answer names', async () => {
     const { socket, text } = open();
     socket.write(head('Content-Type: application/json', 'Content-Length: 2') + '{}');
-    await expect.poll(text).toMatch(/^keep-alive: timeout=75\r$/im);
+    await expect.poll(text).toMatch(/^keep-alive: timeout=3600\r$/im);
     socket.destroy();
   });
 
@@ -443,16 +454,22 @@ describe('responses', () => {
 });
 
 describe('a drain', () => {
-  it('closes the connection of a call under way with its answer', async () => {
-    const { socket, text, ended } = open();
-    socket.write('GET /under-way HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    await expect.poll(() => isUnderWay).toBe(true);
+  it('closes the connections of calls under way after their answers', async () => {
+    const clients = ['/under-way', '/past-fastify'].map((path) => {
+      const client = open();
+      client.socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      return client;
+    });
+    await expect.poll(() => underWay).toBe(2);
     const drained = server.drain();
     const isOpen = () => fetch(`http://127.0.0.1:${port}/files/a`).then(Boolean, () => false);
     await expect.poll(isOpen).toBe(false);
-    underWay.resolve({});
-    await ended;
-    expect(text()).toMatch(/^HTTP\/1.1 200 [^]*\r\nconnection: close\r\n/i);
+    mayAnswer.resolve({});
+    for (const { ended, text } of clients) {
+      await ended;
+      expect(text()).toMatch(/^HTTP\/1.1 200 /);
+    }
+    expect(clients[0]!.text()).toMatch(/\r\nconnection: close\r\n/i);
     await drained;
   });
 });

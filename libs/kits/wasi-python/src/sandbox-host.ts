@@ -70,6 +70,7 @@ function boot(settings: HostSettings): Booted {
     const output = new CapturedOutput(settings.outputCap);
     const guest = restore(code, snapshot, { clock, output, preopens, maxPages });
     guest.run(encodeRequest(requestFor(program, settings)), undefined, { packages: tree });
+    send({ type: 'compiled' });
     return guest.writtenFiles().map(([path, file]) => [path, contentOf(file)]);
   });
   const trees = Object.fromEntries(packages.map((one) => [one.name, packageTree(one)]));

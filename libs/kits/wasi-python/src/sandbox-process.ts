@@ -44,6 +44,7 @@ export type FromHost =
       bootMs: Milliseconds;
       warmUpMs: Milliseconds;
     }
+  | { type: 'compiled' }
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
   | { type: 'progress'; id: string; lines: string }
@@ -77,6 +78,7 @@ interface RunInFlight {
   reject: (error: Error) => void;
 }
 
+/** Longest silence of a host that starts; each package that it has compiled counts anew. */
 const START_TIMEOUT_MS = 120_000;
 /** Longest wait of a run for a thread; replacements start in a fraction of a second. */
 const DISPATCH_TIMEOUT_MS = 15_000;
@@ -183,18 +185,21 @@ export class SandboxProcess {
 
   private waitUntilReady(): Promise<void> {
     return new Promise((resolve, reject) => {
-      const cancelTimer = this.options.clock.after(START_TIMEOUT_MS, () => {
-        reject(new Error('the sandbox host did not start in time'));
-        this.kill();
-      });
+      const limit = () =>
+        this.options.clock.after(START_TIMEOUT_MS, () => {
+          reject(new Error('the sandbox host did not start in time'));
+          this.kill();
+        });
+      let cancelTimer = limit();
       this.child.on('message', (message: FromHost) => {
         if (message.type === 'ready') {
           this.pythonVersion = message.version;
           this.compiled = message.packages;
           resolve();
         } else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
-        else return;
+        else if (message.type !== 'compiled') return;
         cancelTimer();
+        if (message.type === 'compiled') cancelTimer = limit();
       });
       void this.ended.then(() => {
         cancelTimer();

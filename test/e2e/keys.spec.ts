@@ -345,10 +345,14 @@ describe('a key', () => {
     const narrowed = { method: 'PUT', path: `/api/v1/keys/${maker.id}`, body: { roles: [], tools: ['calc*'] } };
     expect((await fleet.ask({ ...narrowed, key: fleet.operatorKey })).status).toBe(200);
     for (const key of [agent, tool])
-      await eventually('it has less', async () => {
-        const { roles, tools } = await me(key);
-        return roles.length === 0 && tools.join() === 'calculator';
-      });
+      await eventually(
+        'it has less',
+        async () => {
+          const { roles, tools } = await me(key);
+          return roles.length === 0 && tools.join() === 'calculator';
+        },
+        RARELY,
+      );
     expect(
       (await fleet.call('text_process', { text: 'a', operation: 'case', to: 'upper' }, { key: tool.token })).status,
     ).toBe(403);
@@ -370,6 +374,19 @@ describe('a key', () => {
     expect(code).toBe(0);
     expect(error.split('\n')).toContain("Warning: no tool matches 'calculater'; did you mean calculator?");
     expect(out.toString()).toMatch(/^tf_\S+\n$/);
+  });
+
+  it('has a note, which stays when its rights change and is changed by name', async () => {
+    const note = 'Answers tickets; ask Ada';
+    const made = await fleetctl(fleet, ['keys', 'create', 'noted', '--note', note, '--json']);
+    expect([made.code, made.error]).toEqual([0, '']);
+    const { id, token } = JSON.parse(String(made.out)) as { id: string; token: string };
+    const change = (body: object) => fleet.ask({ method: 'PUT', path: `/api/v1/keys/${id}`, body });
+    expect((await change({ tools: ['calculator'] })).body).toMatchObject({ tools: ['calculator'], note });
+    expect((await fleetctl(fleet, ['keys'], token)).out.toString()).toContain(note);
+    expect((await change({ note: 'Retired' })).body.note).toBe('Retired');
+    expect((await create({ note: 'x'.repeat(501) })).body).toMatchObject({ code: 'REQUEST_INVALID' });
+    expect((await make({})).note).toBeNull();
   });
 
   it('is revoked with all keys made with it, and makes none afterwards', async () => {

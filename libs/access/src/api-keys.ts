@@ -46,6 +46,8 @@ export interface ApiKeyRecord {
   tier?: string;
   /** The tools that its MCP requests see (`Principal.mcpMode`). */
   mcpMode?: McpMode;
+  /** What it is for, in the words of those who manage it. */
+  note?: string;
   /** Id of the key that made it; absent if none did. It has no right that its parent lacks, then and now (key-rights.ts). */
   parentId?: string;
   /** The person at the beginning of its chain of makers. */
@@ -114,6 +116,7 @@ export interface KeySpec {
   toolset?: string;
   tier?: string;
   mcpMode?: McpMode;
+  note?: string;
   expiresAt?: EpochMs;
   parentId?: string;
   /** Default: the user of the key, for whom an operator vouches. */
@@ -199,6 +202,7 @@ export class ApiKeys {
         toolset: spec.toolset,
         tier: spec.tier,
         mcpMode: spec.mcpMode,
+        note: spec.note,
         parentId: spec.parentId,
         root: spec.root ?? { tenantId: spec.tenantId, userId: spec.userId ?? spec.client, kind: 'operator' },
         createdAt: now,
@@ -305,7 +309,7 @@ export class ApiKeys {
   }
 
   /**
-   * Replaces the rights of a key that lives; its secret stays.
+   * Replaces the rights of a key that lives, and its note where one is given; its secret stays.
    * @param specify the rights that the caller grants; may throw ToolError PERMISSION_DENIED
    * @returns undefined if there is no such key, or not in the given tenant
    * @throws ToolError REQUEST_INVALID that names every fault
@@ -320,8 +324,8 @@ export class ApiKeys {
       return undefined;
     const spec = specify(toKeyView(record));
     this.check(spec);
-    const { roles = [], tools = ['*'], projects, toolset, tier, mcpMode } = spec;
-    const changed: ApiKeyRecord = { ...record, roles, tools, projects, toolset, tier, mcpMode };
+    const { roles = [], tools = ['*'], projects, toolset, tier, mcpMode, note = record.note } = spec;
+    const changed: ApiKeyRecord = { ...record, roles, tools, projects, toolset, tier, mcpMode, note };
     return (await this.store.change(changed)) ? toKeyView(changed) : undefined;
   }
 

@@ -41,6 +41,7 @@ const toMembers = (me: Me) =>
       help: '',
     },
     roles: { placeholder: 'none' },
+    note: { placeholder: 'none', help: '' },
     tools: { placeholder: '* for all, or names with *', help: '' },
     tier: me.operator && { label: 'Rate class', placeholder: 'free, pro, max, enterprise' },
     mcp_mode: {
@@ -93,7 +94,7 @@ const KEY_COLUMNS: readonly TableColumn<ApiKey>[] = [
     head: 'Client',
     kind: 'lead',
     cell: (key) => <strong>{key.client}</strong>,
-    note: ({ id }) => <code>{id}</code>,
+    note: ({ id, note }) => [<code key="id">{id}</code>, note && ` ${note}`],
   },
   { head: 'Tenant', cell: (key) => key.tenant_id },
   {

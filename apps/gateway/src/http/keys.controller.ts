@@ -70,11 +70,11 @@ export class KeysController {
     await this.requireSession(caller);
     const now = this.clock.now();
     const { tenant_id: tenantId, user_id: userId, service_account: serviceAccount, mcp_mode: mcpMode } = body;
-    const { expires_in_seconds: seconds, ...rights } = body;
+    const { expires_in_seconds: seconds, note, ...rights } = body;
     const expiresAt = seconds === undefined ? undefined : now + seconds * 1_000;
     const spec = toKeySpec(caller, { ...rights, tenantId, userId, serviceAccount, mcpMode, expiresAt });
     if (!hasRight(caller, 'manage_keys')) await this.#requireRoom(caller, now);
-    const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
+    const { token, key } = await orUnavailable(STORE, this.keys.issue({ ...spec, note }, caller.userId));
     return { ...toKeyBody(key), token, warnings: await this.unknownNames(caller, key.tenantId, body) };
   }
 
@@ -89,10 +89,11 @@ export class KeysController {
   async change(@Caller() caller: Principal, @Input() { path, body }: RouteInput<'PUT /api/v1/keys/{id}'>) {
     requireTier(this.limits, body.tier);
     await this.#requireManaged(caller, path.id);
-    const { mcp_mode: mcpMode, ...rights } = body;
-    const changing = this.keys.change(path.id, tenantScope(caller), (key) =>
-      toChangedKeySpec(caller, key, { ...rights, mcpMode }),
-    );
+    const { mcp_mode: mcpMode, note, ...rights } = body;
+    const changing = this.keys.change(path.id, tenantScope(caller), (key) => ({
+      ...toChangedKeySpec(caller, key, { ...rights, mcpMode }),
+      note,
+    }));
     const key = await orUnavailable(STORE, changing);
     if (!key) throw noKey(path.id);
     return toKeyBody(key);
@@ -191,6 +192,7 @@ export function toKeyBody(key: KeyView) {
     toolset: key.toolset ?? null,
     tier: key.tier ?? null,
     mcp_mode: key.mcpMode ?? null,
+    note: key.note ?? null,
     parent_id: key.parentId ?? null,
     person: { tenant_id: key.root.tenantId, user_id: key.root.userId, kind: key.root.kind },
     created_by: key.createdBy,

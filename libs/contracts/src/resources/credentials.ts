@@ -101,6 +101,7 @@ const KEY = {
     choice(MCP_MODES),
     'What its MCP requests see: every tool, two to find and call tools, or three to write programs; null: as their URL says',
   ),
+  note: nullable(text(), 'What it is for, in the words of those who manage it'),
   parent_id: nullable(text(), 'Id of the key that it was created with; null: its maker was signed in'),
   person: PERSON,
   created_by: text('User that created it'),
@@ -123,8 +124,9 @@ const KEY_RIGHTS = {
     choice(MCP_MODES, 'The tools that its MCP requests see; absent: as their URL or MCP_SURFACE chooses'),
   ),
 };
-const CHANGED_KEY = closed(KEY_RIGHTS);
-/** The rights of a key. */
+const NOTE = { note: maybe(text('What it is for; shown in lists', { maxLength: 500 })) };
+const CHANGED_KEY = closed({ ...KEY_RIGHTS, ...NOTE });
+/** The rights of a key, and its note. */
 export type KeyRights = Value<typeof CHANGED_KEY>;
 const NEW_KEY = named(
   'NewKey',
@@ -146,6 +148,7 @@ const NEW_KEY = named(
       }),
     ),
     ...KEY_RIGHTS,
+    ...NOTE,
     expires_in_seconds: maybe(
       integer("Default: until revoked, or until the caller's credential expires", { minimum: 60 }),
     ),
@@ -236,6 +239,7 @@ export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
       client: 'support-bot',
       service_account: 'support-bot',
       tools: ['calculator', 'crm_*'],
+      note: 'Answers tickets; ask team support',
       expires_in_seconds: 86_400,
     },
     audit: ['client', 'tenant_id', 'user_id', 'service_account', ...Object.keys(KEY_RIGHTS), 'expires_in_seconds'],
@@ -254,7 +258,7 @@ export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
   'PUT /api/v1/keys/{id}': {
     id: 'changeKey',
     summary:
-      'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier stays',
+      'Replaces the rights of a key within 5 s; its secret stays. Absent members are as for a new key, but its tier and note stay',
     body: CHANGED_KEY,
     example: { tools: ['crm_*'], toolset: 'support' },
     audit: Object.keys(KEY_RIGHTS),

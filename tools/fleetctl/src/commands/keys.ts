@@ -21,6 +21,7 @@ export const keys: Command = noun('keys', {
       ['--toolset <name>', 'binds the key to a toolset; name@version: to one version'],
       ['--tier <name>', 'rate class (operators)'],
       ['--mcp-mode <list|search|code>', 'what its MCP requests see; code: three tools to write programs'],
+      ['--note <text>', 'what it is for; shown in lists'],
       ['--expires <30d|12h>', 'lifetime; default: until revoked, or as long as your own key'],
       ['--roles <names>', 'roles, separated by commas: approver, auditor, or those of the configuration file'],
       ['--admin', 'administers its tenant: keys, tools, approvals'],
@@ -56,6 +57,7 @@ async function list(context: CommandContext): Promise<number> {
     TOOLSET: ({ toolset }) => toolset ?? '',
     ROLES: ({ roles }) => roles.join(','),
     STATE: describeState,
+    NOTE: ({ note }) => note ?? '',
     'LAST USED': ({ last_used_at: at }) => at ?? 'never',
   };
   return printTable(context, await context.gateway().request('GET /api/v1/keys'), columns, 'No keys');
@@ -75,6 +77,7 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
     toolset: optionValue(line, 'toolset'),
     tier: optionValue(line, 'tier'),
     mcp_mode: optionValue(line, 'mcp-mode') as NewKey['mcp_mode'],
+    note: optionValue(line, 'note'),
     expires_in_seconds: expires === undefined ? undefined : parseDuration(expires),
     roles: roles.length > 0 ? roles : undefined,
   };

@@ -134,7 +134,7 @@ export default defineConfig({
           name: 'containers',
           include: ['test/containers/**/*.spec.ts'],
           fileParallelism: false,
-          // All images are built first: 8 minutes on two cores, and 40 beside other work.
+          // All images are built first: 8 minutes on two cores, and 40 on a busy machine.
           hookTimeout: 2 * 3_600_000,
         },
       },

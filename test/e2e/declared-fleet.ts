@@ -97,7 +97,7 @@ export function describeDeclaredFleet({
       const applied = await apply();
       expect(applied).toMatchObject({ code: 0, error: '' });
       expect(applied.out).toContain(
-        '~ keys.support-bot\n    tools: ["*"] → ["desk_*","calculator"]\n    toolset: none → "support"\n',
+        '~ keys.support-bot\n    note: none → "Answers tickets of the support desk"\n    tools: ["*"] → ["desk_*","calculator"]\n    toolset: none → "support"\n',
       );
       for (const again of [await apply(), await apply('--diff', '--prune')])
         expect(again).toEqual({ code: 0, out: 'No changes: 6 declared or owned; 1 policy checked\n', error: '' });

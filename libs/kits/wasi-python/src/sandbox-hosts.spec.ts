@@ -9,8 +9,8 @@ import type { RunRequest } from './python/guest-protocol.js';
 import { Sandbox } from './sandbox.js';
 
 /**
- * Becomes ready once the file `starts` says yes, and tells that it has compiled a package when it says so. Replies to every run at once,
- * and is due for replacement after the first.
+ * Becomes ready once the file `starts` says yes, and reports a compiled package when it says `compiled`. Replies to every run at once, and
+ * is due for replacement after the first.
  */
 const HOST = `
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,6 @@
 import type { ApiKey, Budget, KeyRights, NewWebhook, SourceStatus, ToolsetSummary, Webhook } from '@toolfleet/client';
 import type { JsonObject } from '@toolfleet/contracts';
+import { ROUTES } from '@toolfleet/contracts/resources';
 import type { Environment } from '../connection.js';
 import type { Gateway } from '../gateway.js';
 import type { DeclaredBudget, FleetFiles } from './declaration.js';
@@ -256,8 +257,10 @@ async function keys(target: Target): Promise<Kind> {
   });
   const current = [...valid].map(([client, ofClient]): Current => {
     const declared = files.keys[client];
-    // Only operators set tiers, so a tier counts where files name one.
-    const rights = ofClient.map((key) => toRights(declared?.tier === undefined ? { ...key, tier: null } : key));
+    // Only operators set tiers, and people write notes, so both count where files name one.
+    const tierOf = ({ tier }: ApiKey) => (declared?.tier === undefined ? null : tier);
+    const noteOf = ({ note }: ApiKey) => (declared?.note === undefined ? null : note);
+    const rights = ofClient.map((key) => toRights({ ...key, tier: tierOf(key), note: noteOf(key) }));
     const text = declared && JSON.stringify(toRights(declared));
     // Of two keys, the one that differs from the files.
     return { id: `keys/${client}`, read: async () => rights.find((one) => JSON.stringify(one) !== text) ?? rights[0]! };
@@ -272,17 +275,13 @@ export const isValid = ({ revoked_at: revoked, expires_at: end }: ApiKey): boole
 export const isPersonal = ({ person, user_id: user }: ApiKey): boolean =>
   person?.kind === 'creator' && person.user_id === user;
 
-/** Rights with the defaults of a new key. */
+const RIGHTS = Object.keys(ROUTES['PUT /api/v1/keys/{id}'].body.properties as object) as (keyof KeyRights)[];
+
+/** The members of a key that its route changes, with the defaults of a new key; those that are not set are left out. */
 export function toRights(key: KeyRights | ApiKey): JsonObject {
-  const { roles = [], tools = ['*'], projects = [], toolset, tier, mcp_mode: mcpMode } = key;
-  return {
-    roles,
-    tools,
-    ...(projects.length > 0 && { projects }),
-    ...(toolset && { toolset }),
-    ...(tier && { tier }),
-    ...(mcpMode && { mcp_mode: mcpMode }),
-  };
+  const { roles = [], tools = ['*'], projects } = key;
+  const rights = { ...key, roles, tools, projects: projects?.length ? projects : null };
+  return Object.fromEntries(RIGHTS.flatMap((name) => (rights[name] ? [[name, rights[name]]] : [])));
 }
 
 /** Resources of the fleet, unless neither the files nor the declaration have any of it: the caller may not have the right to list it. */

@@ -23,7 +23,8 @@ export function StackedColumns({
 }) {
   const { days, series } = usage;
   const [drawing, width] = useWidth<SVGSVGElement>(FIRST_WIDTH);
-  const sums = days.map((_, index) => series.reduce((sum, { values }) => sum + (values[index] ?? 0), 0));
+  const columns = days.map((_, index) => series.map(({ values }) => values[index] ?? 0));
+  const sums = columns.map((values) => values.reduce((sum, value) => sum + value, 0));
   const top = niceCeiling(Math.max(...sums, 0));
   const step = (width - LEFT) / days.length;
   const y = (value: number) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
@@ -38,35 +39,39 @@ export function StackedColumns({
           </text>
         </g>
       ))}
-      {days.map((day, index) => {
-        let base = 0;
-        return (
-          <g key={day} className="column">
-            <title>{`${day}: ${format(sums[index] ?? 0)}`}</title>
-            {series.map(({ name, values }, place) => {
-              const from = base;
-              base += values[index] ?? 0;
-              return (
-                <rect
-                  key={name}
-                  className={seriesColor(place)}
-                  x={LEFT + index * step + step * 0.12}
-                  width={Math.max(1, step * 0.76)}
-                  y={y(base)}
-                  height={Math.max(0, y(from) - y(base))}
-                />
-              );
-            })}
-            {index % every === 0 && (
-              <text x={LEFT + (index + 0.5) * step} y={HEIGHT - 8} textAnchor="middle">
-                {day.slice(5)}
-              </text>
-            )}
-          </g>
-        );
-      })}
+      {days.map((day, index) => (
+        <g key={day} className="column">
+          <title>{`${day}: ${format(sums[index] ?? 0)}`}</title>
+          <Stack values={columns[index] ?? []} left={LEFT + index * step} step={step} y={y} />
+          {index % every === 0 && (
+            <text x={LEFT + (index + 0.5) * step} y={HEIGHT - 8} textAnchor="middle">
+              {day.slice(5)}
+            </text>
+          )}
+        </g>
+      ))}
     </svg>
   );
+}
+
+/** The values of a day on top of each other. */
+function Stack(props: { values: readonly number[]; left: number; step: number; y: (value: number) => number }) {
+  const { values, left, step, y } = props;
+  let base = 0;
+  return values.map((value, place) => {
+    const from = base;
+    base += value;
+    return (
+      <rect
+        key={place}
+        className={seriesColor(place)}
+        x={left + step * 0.12}
+        width={Math.max(1, step * 0.76)}
+        y={y(base)}
+        height={Math.max(0, y(from) - y(base))}
+      />
+    );
+  });
 }
 
 /** CSS class for the color of a series, in the chart and its legend. */

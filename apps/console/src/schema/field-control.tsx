@@ -1,5 +1,29 @@
 import { useId, type ReactNode } from 'react';
-import type { FormField } from './form.js';
+import type { FormField, FormTexts } from './form.js';
+
+type Marks = 'optional' | 'required' | 'none';
+
+interface FormProps {
+  fields: readonly FormField[];
+  texts: FormTexts;
+  /** What is wrong, by the name of a field. */
+  faults: FormTexts;
+  marks?: Marks;
+  onChange: (texts: FormTexts) => void;
+}
+
+/** The controls of all fields of a form. */
+export const FieldControls = ({ fields, texts, faults, marks, onChange }: FormProps) =>
+  fields.map((field) => (
+    <FieldControl
+      key={field.name}
+      marks={marks}
+      field={field}
+      text={texts[field.name] ?? ''}
+      fault={faults[field.name]}
+      onChange={(text) => onChange({ ...texts, [field.name]: text })}
+    />
+  ));
 
 interface ControlProps {
   field: FormField;
@@ -15,7 +39,7 @@ export function FieldControl({
   marks = 'optional',
   fault,
   ...control
-}: ControlProps & { marks?: 'optional' | 'required' | 'none'; fault: string | undefined }) {
+}: ControlProps & { marks?: Marks | undefined; fault: string | undefined }) {
   const id = useId();
   const { name, label, help, required, input } = control.field;
   const mark = { required: required && ' (required)', optional: !required && ' — optional', none: undefined }[marks];

@@ -51,9 +51,9 @@ it('finds the fields that a refusal names', () => {
   const fields = toRouteFields(WEBHOOK, { url: {}, kinds: {} });
   const refuse = (details: object) =>
     refusedFields(new ToolCallError('REQUEST_INVALID', 'must be a known event', { details: { ...details } }), fields);
-  expect(refuse({ fields: ['kinds[2]'] })).toEqual(['kinds']);
-  expect(refuse({ fields: ['body.url', 'secret'] })).toEqual(['url']);
-  expect(refuse({ fields: ['secret'] })).toEqual([]);
-  expect(refuse({})).toEqual([]);
-  expect(refusedFields(undefined, fields)).toEqual([]);
+  expect(refuse({ fields: ['kinds[2]'] })).toEqual({ kinds: 'was refused' });
+  expect(refuse({ fields: ['body.url', 'secret'] })).toEqual({ url: 'was refused' });
+  expect(refuse({ fields: ['secret'] })).toEqual({});
+  expect(refuse({})).toEqual({});
+  expect(refusedFields(undefined, fields)).toEqual({});
 });

@@ -1,5 +1,5 @@
 import type { Json, JsonObject, ToolCallError } from '@toolfleet/client';
-import { asObject, toFields, toText, type FieldInput, type FormField } from './form.js';
+import { asObject, toFields, toText, type FieldInput, type FormField, type FormTexts } from './form.js';
 
 /** How a form shows a member of a body; the rest is as its schema says. */
 interface MemberOptions {
@@ -62,10 +62,10 @@ function chooseInput(input: FieldInput, schema: JsonObject, { choices, secret }:
   return items['type'] === 'string' ? { kind: 'words' } : input;
 }
 
-/** Names of the fields of a form that a refusal names. A member inside a field (`kinds[2]`) counts as the field. */
-export function refusedFields(error: ToolCallError | undefined, fields: readonly FormField[]): string[] {
+/** The fields of a form that a refusal names, with what to say of them. A member inside a field (`kinds[2]`) counts as the field. */
+export function refusedFields(error: ToolCallError | undefined, fields: readonly FormField[]): FormTexts {
   const named = error?.details?.['fields'];
-  if (!Array.isArray(named)) return [];
+  if (!Array.isArray(named)) return {};
   const outer = new Set(named.map((path) => /^(?:body\.)?(\w*)/.exec(String(path))?.[1]));
-  return fields.map(({ name }) => name).filter((name) => outer.has(name));
+  return Object.fromEntries(fields.flatMap(({ name }) => (outer.has(name) ? [[name, 'was refused']] : [])));
 }

@@ -1,10 +1,9 @@
 import type { JsonObject, RouteAnswer, RouteKey, RouteRequest } from '@toolfleet/client';
 import { CONNECTION_ROUTES, CREDENTIAL_ROUTES, USAGE_ROUTES, WEBHOOK_ROUTES } from '@toolfleet/contracts/resources';
-import { useState, type FormEvent, type ReactNode } from 'react';
-import { useAction } from '../api/queries.js';
+import { useState, type ReactNode } from 'react';
 import { useSigned } from '../session.js';
-import { ErrorNotice } from '../ui/components.js';
-import { FieldControl } from './field-control.js';
+import { ActionForm } from '../ui/components.js';
+import { FieldControls } from './field-control.js';
 import { initialTexts, readForm, type FormTexts } from './form.js';
 import { refusedFields, toRouteFields, type MemberTable } from './route-fields.js';
 
@@ -19,19 +18,7 @@ type FormRoute = {
 type RouteBody<K extends FormRoute> = RouteRequest<K> extends { body: infer B } ? B : never;
 type Members<K extends FormRoute> = MemberTable<keyof RouteBody<K> & string>;
 
-/**
- * A form of the body of a route: labels, kinds, limits and choices come from its row. The button is enabled once all required fields
- * have a value. Refusals appear at the fields that they name; the form is emptied after a success.
- */
-export function RouteForm<K extends FormRoute>({
-  route,
-  members,
-  submit,
-  request,
-  isComplete = () => true,
-  onDone = () => undefined,
-  children,
-}: {
+interface RouteFormProps<K extends FormRoute> {
   route: K;
   /** The members that the form asks for, also as they follow from its texts. */
   members: Members<K> | ((texts: FormTexts) => Members<K>);
@@ -43,55 +30,52 @@ export function RouteForm<K extends FormRoute>({
   onDone?: (answer: RouteAnswer<K>) => void;
   /** Further actions with the body. It is undefined while the form is incomplete or has faults. */
   children?: (read: () => RouteBody<K> | undefined, isReady: boolean) => ReactNode;
-}) {
+}
+
+/**
+ * A form of the body of a route: labels, kinds, limits and choices come from its row. The button is enabled once all required fields
+ * have a value. Refusals appear at the fields that they name; the form is emptied after a success.
+ */
+export function RouteForm<K extends FormRoute>(props: RouteFormProps<K>) {
+  const { route, members, submit, request, isComplete = () => true, onDone, children } = props;
   const { api } = useSigned();
-  const { busy, error, act } = useAction();
   const toForm = (texts: FormTexts) =>
     toRouteFields(ROWS[route].body, typeof members === 'function' ? members(texts) : members);
-  const [texts, setTexts] = useState<FormTexts>({});
-  const [faults, setFaults] = useState<Record<string, string>>({});
-  const initial = initialTexts(toForm(texts));
-  const values = { ...initial, ...texts };
-  const fields = toForm(values);
-  const isReady = fields.every(({ name, required }) => !required || values[name]?.trim()) && isComplete(values);
+  const [entered, setEntered] = useState<FormTexts>({});
+  const [faults, setFaults] = useState<FormTexts>({});
+  const texts = { ...initialTexts(toForm(entered)), ...entered };
+  const fields = toForm(texts);
+  const isReady = fields.every(({ name, required }) => !required || texts[name]?.trim()) && isComplete(texts);
   const read = (): RouteBody<K> | undefined => {
-    const trimmed = Object.fromEntries(Object.entries(values).map(([name, text]) => [name, text.trim()]));
+    const trimmed = Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text.trim()]));
     const reading = readForm(fields, trimmed);
     setFaults('faults' in reading ? reading.faults : {});
     return 'faults' in reading ? undefined : (reading.arguments as RouteBody<K> & JsonObject);
   };
-  const send = (event: FormEvent) => {
-    event.preventDefault();
+  const send = async () => {
     const body = read();
     if (!body) return;
-    void act(async () => {
-      const sent = { ...request, body: { ...request?.body, ...body } };
-      onDone((await api.request<FormRoute>(route, sent as RouteRequest<FormRoute>)) as RouteAnswer<K>);
-      setTexts({});
-    });
+    const sent = { ...request, body: { ...request?.body, ...body } };
+    const answer = await api.request<FormRoute>(route, sent as RouteRequest<FormRoute>);
+    onDone?.(answer as RouteAnswer<K>);
+    setEntered({});
   };
-  const refused = refusedFields(error, fields);
   return (
-    <form className="stack" onSubmit={send} noValidate>
-      <div className="fields">
-        {fields.map((field) => (
-          <FieldControl
-            key={field.name}
-            marks="required"
-            field={field}
-            text={values[field.name] ?? ''}
-            fault={faults[field.name] ?? (refused.includes(field.name) ? 'was refused' : undefined)}
-            onChange={(text) => setTexts({ ...texts, [field.name]: text })}
-          />
-        ))}
-      </div>
-      <ErrorNotice error={error} />
-      <div>
-        <button className="primary" disabled={busy || !isReady}>
-          {submit}
-        </button>
-      </div>
+    <>
+      <ActionForm submit={submit} disabled={!isReady} work={send}>
+        {(error) => (
+          <div className="fields">
+            <FieldControls
+              marks="required"
+              fields={fields}
+              texts={texts}
+              faults={{ ...refusedFields(error, fields), ...faults }}
+              onChange={setEntered}
+            />
+          </div>
+        )}
+      </ActionForm>
       {children?.(read, isReady)}
-    </form>
+    </>
   );
 }

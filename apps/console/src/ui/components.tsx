@@ -228,10 +228,10 @@ interface ActionFormProps {
   busyText?: string;
   disabled?: boolean;
   work: () => Promise<unknown>;
-  children: ReactNode;
+  children: ReactNode | ((error: ToolCallError | undefined) => ReactNode);
 }
 
-/** A form with a button that runs `work`. */
+/** A form with a button that runs `work`, and the error of its last run. */
 export function ActionForm({ submit, busyText = submit, disabled = false, work, children }: ActionFormProps) {
   const { busy, error, act } = useAction();
   const onSubmit = (event: FormEvent) => {
@@ -239,8 +239,8 @@ export function ActionForm({ submit, busyText = submit, disabled = false, work, 
     void act(work);
   };
   return (
-    <form className="stack" onSubmit={onSubmit}>
-      {children}
+    <form className="stack" onSubmit={onSubmit} noValidate>
+      {typeof children === 'function' ? children(error) : children}
       <ErrorNotice error={error} />
       <span>
         <button className="primary" disabled={busy || disabled}>

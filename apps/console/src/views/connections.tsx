@@ -1,4 +1,4 @@
-import type { Connection } from '@toolfleet/client';
+import type { Connection, ToolCallError } from '@toolfleet/client';
 import { useEffect, useState } from 'react';
 import { SOURCE_TIMEOUT_MS, toSourcePath } from '../api/client.js';
 import { useAction, useRoute } from '../api/queries.js';
@@ -13,22 +13,13 @@ import { ActionButton, Badge, Empty, ErrorNotice, Head, Loaded, Notice, TextInpu
  * gateway refuses a mark that was made for another user.
  */
 export function ConnectionsView({ item }: { item: string | undefined }) {
-  const { api, me } = useSigned();
+  const { me } = useSigned();
   const link = usePlace().filter['link'];
   const [user, setUser] = useState('');
   const [connected, setConnected] = useState<string>();
+  const error = useFinishedSignIn(setConnected);
   const other = user.trim() === '' || user.trim() === me.user_id ? undefined : user.trim();
   const query = useRoute('GET /api/v1/connections', { query: { user_id: other } });
-  const { error, act } = useAction();
-  const finish = (body: { redirect: string; redirect_uri: string }) =>
-    api
-      .request('POST /api/v1/connections/finish', { body, timeoutMs: SOURCE_TIMEOUT_MS })
-      .then(({ source }) => setConnected(source));
-  useEffect(() => {
-    const back = takeReturn();
-    if (back !== undefined) void act(() => finish(back));
-    // Once, when the browser comes back.
-  }, []);
   const done = (source: string) => {
     setConnected(source);
     // The mark is of no use any more.
@@ -74,6 +65,19 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
   );
 }
 
+/** Finishes the sign-in that the browser comes back from, once; returns why it failed. */
+function useFinishedSignIn(onConnected: (source: string) => void): ToolCallError | undefined {
+  const { api } = useSigned();
+  const { error, act } = useAction();
+  useEffect(() => {
+    const body = takeReturn();
+    if (body === undefined) return;
+    const request = api.request('POST /api/v1/connections/finish', { body, timeoutMs: SOURCE_TIMEOUT_MS });
+    void act(() => request.then(({ source }) => onConnected(source)));
+  }, []);
+  return error;
+}
+
 function WhyNone({ connections, chosen }: { connections: readonly Connection[]; chosen: string | undefined }) {
   if (connections.length === 0) return <Empty>No source acts as its users.</Empty>;
   if (chosen === undefined || connections.some(({ source }) => source === chosen)) return null;
@@ -88,10 +92,24 @@ interface ConnectionProps {
   onConnected: (source: string) => void;
 }
 
-function ConnectionCard({ connection, user, link, onConnected }: ConnectionProps) {
+/** How the caller connects its account: by a sign-in or a key. Users connect only their own accounts. */
+function WayToConnect({ connection: { source, mode, connected, help }, user, link, onConnected }: ConnectionProps) {
   const { api } = useSigned();
-  const { source, mode, connected, reason, help, scopes = [], connected_at: since } = connection;
   const { path } = toSourcePath(source);
+  if (mode === 'exchange' || mode === 'id_jag')
+    return <span className="small soft">It acts with your sign-in; there is nothing to connect.</span>;
+  if (user !== undefined) return null;
+  if (mode === 'api_key')
+    // The key is sent once and shown nowhere.
+    return (
+      <RouteForm
+        route="PUT /api/v1/connections/{kind}/{name}"
+        request={{ path, body: { link } }}
+        members={{ api_key: { label: `Your key for ${source}`, help: help ?? '', secret: true } }}
+        submit="Save key"
+        onDone={() => onConnected(source)}
+      />
+    );
   const signIn = async () => {
     const { authorization_url: url } = await api.request('POST /api/v1/connections/{kind}/{name}/authorize', {
       path,
@@ -100,6 +118,19 @@ function ConnectionCard({ connection, user, link, onConnected }: ConnectionProps
     });
     location.assign(url);
   };
+  return (
+    <span>
+      <ActionButton className={connected ? undefined : 'primary'} hidden={source} work={signIn}>
+        {connected ? 'Connect again' : 'Connect'}
+      </ActionButton>
+    </span>
+  );
+}
+
+function ConnectionCard({ connection, user, link, onConnected }: ConnectionProps) {
+  const { api } = useSigned();
+  const { source, reason, scopes = [], connected_at: since } = connection;
+  const { path } = toSourcePath(source);
   const disconnect = () => api.request('DELETE /api/v1/connections/{kind}/{name}', { path, query: { user_id: user } });
   return (
     <section className="card stack" aria-labelledby={`connection-${source}`}>
@@ -110,26 +141,7 @@ function ConnectionCard({ connection, user, link, onConnected }: ConnectionProps
       {since !== undefined && <span className="small soft">since {dateTime(since)}</span>}
       {scopes.length > 0 && <span className="small soft">{scopes.join(' ')}</span>}
       {reason !== undefined && <span>{reason}</span>}
-      {user === undefined && mode === 'connect' && (
-        <span>
-          <ActionButton className={connected ? undefined : 'primary'} hidden={source} work={signIn}>
-            {connected ? 'Connect again' : 'Connect'}
-          </ActionButton>
-        </span>
-      )}
-      {(mode === 'exchange' || mode === 'id_jag') && (
-        <span className="small soft">It acts with your sign-in; there is nothing to connect.</span>
-      )}
-      {/* The key is sent once and shown nowhere. */}
-      {user === undefined && mode === 'api_key' && (
-        <RouteForm
-          route="PUT /api/v1/connections/{kind}/{name}"
-          request={{ path, body: { link } }}
-          members={{ api_key: { label: `Your key for ${source}`, help: help ?? '', secret: true } }}
-          submit="Save key"
-          onDone={() => onConnected(source)}
-        />
-      )}
+      <WayToConnect connection={connection} user={user} link={link} onConnected={onConnected} />
       {since !== undefined && (
         <span>
           <ActionButton danger hidden={source} question={`Disconnect ${source}?`} work={disconnect}>

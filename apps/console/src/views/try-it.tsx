@@ -2,7 +2,7 @@ import type { CatalogToolDetail, JsonObject } from '@toolfleet/client';
 import { useEffect, useMemo, useRef, useState, type FormEvent } from 'react';
 import { pretty } from '../format.js';
 import { toAddress } from '../router.js';
-import { FieldControl } from '../schema/field-control.js';
+import { FieldControl, FieldControls } from '../schema/field-control.js';
 import {
   initialTexts,
   needsJson,
@@ -16,7 +16,7 @@ import {
 import { useSigned } from '../session.js';
 import { Choice, Notice, Segments, TextInput } from '../ui/components.js';
 import { CallOutcome } from './call-outcome.js';
-import { toOutcome, useFollowedCall } from './follow-call.js';
+import { toOutcome, useFollowedCall, type OutcomeState } from './follow-call.js';
 import { useCall, type RunMode } from './use-call.js';
 
 /** Arguments are entered in a form of their schema, or as JSON. */
@@ -81,34 +81,38 @@ function useKeptArguments(call: string | undefined, fill: (args: JsonObject) => 
   }, [api]);
 }
 
+/** The call that the page shows: the one just made from it, else the kept call of its address. */
+function useShownCall(tool: string, call: string | undefined) {
+  const { api } = useSigned();
+  const { state: made, run, cancel } = useCall(tool);
+  const kept = useFollowedCall(call);
+  const stop = () => {
+    if (made.phase === 'running' || call === undefined) cancel();
+    // A cancelled background call still ends with an outcome to show.
+    else void api.cancel(call).catch(() => undefined);
+  };
+  // Of a call that waited for its result only the arguments are known; the form shows them.
+  const followed: OutcomeState = kept.error?.code === 'NOT_FOUND' ? { phase: 'idle' } : toOutcome(kept);
+  return { state: made.phase === 'idle' ? followed : made, run, stop };
+}
+
 /**
  * A form generated from a tool's schema, and the outcome of the call. A call in the background is part of the address (`call`), so
  * that it is shown again after a reload; the form starts with its arguments, or with the kept arguments of any other call.
  */
 export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | undefined }) {
-  const { api } = useSigned();
   const entry = useArguments(tool);
   const [mode, setMode] = useState<RunMode>('background');
   const [session, setSession] = useState('');
-  const { state, run, cancel } = useCall(tool.name);
-  const kept = useFollowedCall(call);
+  const { state, run, stop } = useShownCall(tool.name, call);
   useKeptArguments(call, entry.fill);
-  // Of a call that waited for its result only the arguments are known; the form shows them.
-  const followed = kept.error?.code === 'NOT_FOUND' ? ({ phase: 'idle' } as const) : toOutcome(kept);
-  const shown = state.phase === 'idle' ? followed : state;
-  const busy = shown.phase === 'running';
-
+  const busy = state.phase === 'running';
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     const args = entry.read();
     if (!args) return;
     const id = await run(args, mode, session.trim());
     if (id !== call) location.replace(toAddress('tools', tool.name, id));
-  };
-  const stop = () => {
-    if (state.phase === 'running' || call === undefined) cancel();
-    // A cancelled background call still ends with an outcome to show.
-    else void api.cancel(call).catch(() => undefined);
   };
   const refusal =
     tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor currently serves it.');
@@ -146,7 +150,7 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
           )}
         </div>
       </form>
-      <CallOutcome state={shown} tool={tool.name} />
+      <CallOutcome state={state} tool={tool.name} />
     </section>
   );
 }
@@ -179,13 +183,5 @@ function ArgumentFields({ entry }: { entry: ReturnType<typeof useArguments> }) {
   const { fields, form, texts, setTexts, json, setJson, faults } = entry;
   if (form === 'json')
     return <FieldControl field={AS_JSON} marks="none" text={json} fault={faults['']} onChange={setJson} />;
-  return fields.map((field) => (
-    <FieldControl
-      key={field.name}
-      field={field}
-      text={texts[field.name] ?? ''}
-      fault={faults[field.name]}
-      onChange={(text) => setTexts({ ...texts, [field.name]: text })}
-    />
-  ));
+  return <FieldControls fields={fields} texts={texts} faults={faults} onChange={setTexts} />;
 }

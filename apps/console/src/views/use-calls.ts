@@ -21,6 +21,11 @@ export interface LiveCalls extends CallPages {
 const LOADING: LiveCalls = { calls: [], next: undefined, state: 'loading', error: undefined };
 
 type Report = (change: (old: LiveCalls) => LiveCalls) => void;
+interface FollowTarget {
+  api: ToolfleetClient;
+  query: FinishedCallQuery;
+  signal: AbortSignal;
+}
 
 /**
  * Loads the newest calls that match and follows new ones, until the signal is aborted, the gateway refuses the request, or the
@@ -28,7 +33,7 @@ type Report = (change: (old: LiveCalls) => LiveCalls) => void;
  * @returns whether it is worth another attempt
  */
 async function followCalls(
-  { api, query, signal }: { api: ToolfleetClient; query: FinishedCallQuery; signal: AbortSignal },
+  { api, query, signal }: FollowTarget,
   report: Report,
   onCall: (call: FinishedCall) => void,
 ): Promise<boolean> {
@@ -54,6 +59,25 @@ async function followCalls(
 }
 
 const OFF: LiveCalls = { ...LOADING, state: 'off' };
+
+/** Follows calls, again after every lost stream, until the signal is aborted or the gateway refuses. `onLost`: a stream was lost. */
+async function keepFollowing(
+  target: FollowTarget,
+  report: Report,
+  { onCall, onLost }: { onCall: (call: FinishedCall) => void; onLost: () => void },
+): Promise<void> {
+  let pauseMs = AGAIN_MS;
+  const note = (call: FinishedCall) => {
+    pauseMs = AGAIN_MS;
+    onCall(call);
+  };
+  while (await followCalls(target, report, note)) {
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    if (target.signal.aborted) return;
+    pauseMs = Math.min(MAX_AGAIN_MS, pauseMs * 2);
+    onLost();
+  }
+}
 
 /**
  * Finished calls that match, and new ones as they end; while not `following`, those wait. `queryKey` names the query: a new one starts
@@ -85,19 +109,10 @@ export function useCalls(
       report((old) => ({ ...old, ...withNewCalls(old, news) }));
     }, DRAW_EVERY_MS);
     report((old) => ({ ...LOADING, calls: old.calls }));
-    void (async () => {
-      let pauseMs = AGAIN_MS;
-      const keep = (call: FinishedCall) => {
-        pauseMs = AGAIN_MS;
-        waiting = [...waiting, call].slice(-MAX_KEPT);
-      };
-      while (await followCalls({ api, query, signal }, report, keep)) {
-        await new Promise((resolve) => setTimeout(resolve, pauseMs));
-        if (signal.aborted) return;
-        pauseMs = Math.min(MAX_AGAIN_MS, pauseMs * 2);
-        waiting = [];
-      }
-    })();
+    void keepFollowing({ api, query, signal }, report, {
+      onCall: (call) => (waiting = [...waiting, call].slice(-MAX_KEPT)),
+      onLost: () => (waiting = []),
+    });
     return () => {
       controller.abort();
       clearInterval(timer);

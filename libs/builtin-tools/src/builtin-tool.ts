@@ -137,8 +137,15 @@ export function ok(
   return { output, text: cutText(text), ...extra };
 }
 
+/** An argument that an operation of a tool needs. @throws ToolError TOOL_ERROR without it */
+export function required<T>(value: T | undefined, name: string, operation: string): T {
+  if (value !== undefined) return value;
+  const message = `Operation ${operation} needs the argument ${name}`;
+  throw new ToolError('TOOL_ERROR', { message, details: { missing: name } });
+}
+
 /** How a tool failed. */
-export interface FailOptions {
+interface FailOptions {
   /** A code of the catalogue; default TOOL_ERROR. The code decides whether the call is retried and charged. */
   code?: ErrorCode;
   /** Advice for the model; shown after the message and in `metadata.details.hint`. */

@@ -65,6 +65,8 @@ export function toToolDefinition(tool: BuiltinTool, source: ToolSource, override
     if (declared[name] !== undefined) optional[name] = declared[name] as JsonObject[string];
   const rateLimit = ownValue(overrides.rateLimits, metadata.name) ?? metadata.rateLimit;
   const cost = ownValue(overrides.costsMicroUsd, metadata.name) ?? metadata.costMicroUsd;
+  if (rateLimit !== undefined) optional.rate_limit = rateLimit;
+  if (cost !== undefined) optional.cost_per_use_micro_usd = cost;
   return {
     name: metadata.name,
     version: metadata.version ?? '1.0.0',
@@ -75,11 +77,9 @@ export function toToolDefinition(tool: BuiltinTool, source: ToolSource, override
       kind: 'builtin',
       toolset: getToolset(tool),
       handler: metadata.name,
-      ...(tool.build === undefined ? {} : { build: tool.build }),
+      build: tool.build,
     },
     source,
-    ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
-    ...(cost === undefined ? {} : { cost_per_use_micro_usd: cost }),
     ...optional,
   };
 }

@@ -18,7 +18,7 @@ const RETRY_MS = 1_000;
  */
 export class ArgumentPool extends CostlyArguments {
   readonly name = 'costly arguments';
-  private readonly pool: ChildPool<ArgumentJob>;
+  private readonly pool: ChildPool<ArgumentJob, ReadArguments>;
 
   /** @param timeoutMs longest check */
   constructor(
@@ -35,7 +35,7 @@ export class ArgumentPool extends CostlyArguments {
     { tenantId: tenant, signal }: { tenantId: string; signal: AbortSignal },
   ): Promise<ReadArguments> {
     try {
-      return (await this.pool.run(job, { timeoutMs: this.timeoutMs, signal, tenant })) as unknown as ReadArguments;
+      return await this.pool.run(job, { timeoutMs: this.timeoutMs, signal, tenant });
     } catch (error) {
       // A child that took too much time or memory, or was lost.
       if (!isToolError(error) || !['TOOL_ERROR', 'MEMORY_EXCEEDED'].includes(error.code)) throw error;

@@ -52,7 +52,7 @@ export interface JobBounds {
 interface WaitingJob {
   job: object;
   bounds: JobBounds;
-  resolve: (value: Json) => void;
+  resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
 }
 
@@ -124,6 +124,9 @@ interface ChildPoolOptions {
   output?: 'inherit' | 'ignore';
 }
 
+/** The answer to a job: by its `kind`, where answers are named by kinds. */
+type AnswerTo<Job, Answers> = Job extends { kind: infer Kind extends keyof Answers } ? Answers[Kind] : Answers;
+
 /**
  * Runs jobs of unpredictable cost (patterns, queries, diffs and schemas of callers, plugins) in child processes, and kills a child that
  * exceeds its time or memory. A timer or worker thread would not be enough: a backtracking pattern blocks the event loop,
@@ -133,7 +136,7 @@ interface ChildPoolOptions {
  * start of one that a job of another tenant has ended. A pool of one child has only the turns: a job then waits for at most one job of
  * each other tenant.
  */
-export class ChildPool<Job extends object> {
+export class ChildPool<Job extends object, Answers = Json> {
   private readonly children = new Set<Child>();
   private readonly queue = new FairQueue<WaitingJob>();
   /** Tenants for whom no child starts for now, with the length of their pause. */
@@ -147,24 +150,24 @@ export class ChildPool<Job extends object> {
   ) {}
 
   /**
-   * Runs a job and returns its result as JSON.
+   * Runs a job and returns the value of its JSON.
    * @throws ToolError TOOL_ERROR if the job fails or takes too long, MEMORY_EXCEEDED, or QUEUE_FULL if too many jobs of the
    * tenant are waiting; the signal's reason if it is aborted
    */
-  run(job: Job, bounds: JobBounds): Promise<Json> {
+  run<J extends Job>(job: J, bounds: JobBounds): Promise<AnswerTo<J, Answers>> {
     const { signal, tenant } = bounds;
     if (signal.aborted) return Promise.reject(signal.reason);
     const { maxWaiting } = this.options;
     if (this.queue.waiting(tenant) >= maxWaiting) return Promise.reject(tooManyWaiting(maxWaiting));
     let leave = () => {};
-    const outcome = new Promise<Json>((resolve, reject) => {
+    const outcome = new Promise<unknown>((resolve, reject) => {
       const waiting: WaitingJob = { job, bounds, resolve, reject };
       leave = () => this.abandon(waiting);
       signal.addEventListener('abort', leave, { once: true });
       this.queue.push(tenant, waiting);
       this.dispatch();
     });
-    return outcome.finally(() => signal.removeEventListener('abort', leave));
+    return outcome.finally(() => signal.removeEventListener('abort', leave)) as Promise<AnswerTo<J, Answers>>;
   }
 
   /** Kills all children; jobs in progress fail. */
@@ -275,7 +278,7 @@ export class ChildPool<Job extends object> {
       child.jobs.delete(id);
       this.pauses.delete(bounds.tenant);
       if (answer.value === undefined) reject(new ToolError('TOOL_ERROR', { message: answer.error ?? 'Failed' }));
-      else resolve(JSON.parse(answer.value) as Json);
+      else resolve(JSON.parse(answer.value));
       this.rest(child);
     } else {
       const { ask, name = '', args = [] } = answer;

@@ -1,4 +1,3 @@
-import type { Json } from '@toolfleet/contracts';
 import { ResultSelector, type Selected } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
@@ -19,7 +18,7 @@ const MAX_WAITING = 64;
  */
 export class SelectPool extends ResultSelector {
   readonly name = 'selections';
-  private readonly pool: ChildPool<SelectJob>;
+  private readonly pool: ChildPool<SelectJob, Selected>;
 
   constructor(clock: Clock) {
     super();
@@ -32,8 +31,7 @@ export class SelectPool extends ResultSelector {
     selection: SelectExpression,
     { tenantId: tenant, signal }: { tenantId: string; signal: AbortSignal },
   ): Promise<Selected> {
-    const selected: Json = await this.pool.run({ document, selection }, { timeoutMs: TIMEOUT_MS, signal, tenant });
-    return selected as unknown as Selected;
+    return this.pool.run({ document, selection }, { timeoutMs: TIMEOUT_MS, signal, tenant });
   }
 
   async stop(): Promise<void> {

@@ -30,7 +30,7 @@ const HEAP_FACTOR = 15;
  * turns. The child is ended when a conversion takes longer than a minute, so a document cannot hold the registry.
  */
 export class OpenApiConversions {
-  private readonly pool: ChildPool<ConversionJob>;
+  private readonly pool: ChildPool<ConversionJob, ConversionOutcome>;
   private readonly heapMb: number;
 
   constructor(
@@ -98,9 +98,9 @@ export class OpenApiConversions {
   }
 
   private async run(job: ConversionJob, tenant = '', signal: AbortSignal): Promise<ConversionOutcome> {
-    const outcome = (await this.pool
+    const outcome = await this.pool
       .run(job, { timeoutMs: CONVERSION_MS, signal, tenant })
-      .catch((error: unknown) => this.explain(error))) as unknown as ConversionOutcome;
+      .catch((error: unknown) => this.explain(error));
     if (!('failure' in outcome)) return outcome;
     const { code, ...options } = outcome.failure;
     throw new ToolError(code, options);

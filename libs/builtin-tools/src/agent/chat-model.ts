@@ -67,14 +67,12 @@ export class OpenAiChatModel extends ChatModel {
         message: 'multi_agent has no model: set LLM_BASE_URL, LLM_MODEL and LLM_API_KEY',
       });
     const hasTools = request.tools.length > 0;
+    const headers: Record<string, string> = { 'content-type': 'application/json', accept: 'application/json' };
+    if (apiKey) headers['authorization'] = `Bearer ${apiKey}`;
     const response = await this.egress.request({
       url: `${baseUrl.replace(/\/$/, '')}/chat/completions`,
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json',
-        ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
-      },
+      headers,
       body: JSON.stringify({
         model: request.model ?? model,
         messages: request.messages,

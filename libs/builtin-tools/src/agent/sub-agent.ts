@@ -34,7 +34,7 @@ export interface TaskResult {
 }
 
 /** A call of a tool that waits for people, and where they decide. */
-export interface AskedApproval {
+interface AskedApproval {
   tool: string;
   id: string;
   url: string;

@@ -11,15 +11,7 @@ import { applyPatch, createPatch } from 'rfc6902';
 import { searchLines } from '../files/file-matching.js';
 import { operateOnText } from '../text/text-operations.js';
 import { isAllowedByRobots } from '../web/robots.js';
-import type { BoundedJob } from './bounded-work.js';
-
-/** A match of `regex_find`; `index` is an offset in UTF-16 units. */
-export interface RegexMatch {
-  match: string;
-  index: number;
-  groups: (string | null)[];
-  named?: Record<string, string | null>;
-}
+import type { BoundedJob, RegexMatch } from './bounded-work.js';
 
 /** Maximum size of a result, in UTF-16 units of its JSON. */
 const MAX_RESULT = 4 * 1024 * 1024;
@@ -112,14 +104,14 @@ function findAll(job: Extract<BoundedJob, { kind: 'regex_find' }>): { matches: R
   const matches: RegexMatch[] = [];
   for (const found of job.text.matchAll(new RegExp(job.pattern, withGlobal(job.flags)))) {
     if (matches.length >= job.limit) return { matches, more: true };
-    matches.push({
+    const match: RegexMatch = {
       match: found[0],
       index: found.index,
       groups: found.slice(1).map((group) => group ?? null),
-      ...(found.groups
-        ? { named: Object.fromEntries(Object.entries(found.groups).map(([key, value]) => [key, value ?? null])) }
-        : {}),
-    });
+    };
+    if (found.groups)
+      match.named = Object.fromEntries(Object.entries(found.groups).map(([key, value]) => [key, value ?? null]));
+    matches.push(match);
   }
   return { matches, more: false };
 }

@@ -16,6 +16,15 @@ describe('globMatcher', () => {
     ['**', 'a/b', true],
     ['a.md', 'xa.md', false],
     ['*', '.hidden', true],
+    ['a/**', 'a', true],
+    ['a/*/c', 'a/b/c', true],
+    ['[!-a]x', '-x', false],
+    ['[!-a]x', 'bx', true],
+    ['a+(b).md', 'a+(b).md', true],
+    ['[^\\]x', '\\x', true],
+    ['a?b', 'a/b', false],
+    ['[', '[', true],
+    ['日?', '日本', true],
   ])('%s on %s is %s', (pattern, path, expected) => {
     expect(globMatcher(pattern)(path.split('/'))).toBe(expected);
   });

@@ -10,17 +10,32 @@ const MAX_ALTERNATIVES = 64;
 export type GlobMatcher = (names: readonly string[]) => boolean;
 
 /**
- * Compiles a glob pattern with `*`, `?`, `[a-z]`, `[!a]` and `{a,b}` within a name, and `**` for any number of names. Matching
- * takes time proportional to pattern × path. Patterns come from models, and a regular expression made from a glob can take
- * exponential time.
- * @throws RangeError if the pattern is too long or has too many alternatives
+ * Compiles a glob pattern with `*`, `?`, `[a-z]`, `[!a]` and `{a,b}` within a name, and `**` for any number of names. Patterns come
+ * from models, so they run on the engine that takes linear time.
+ * @throws Error if the pattern is too long, has too many alternatives, or is invalid
  */
 export function globMatcher(pattern: string): GlobMatcher {
   if (pattern.length > MAX_PATTERN) throw new RangeError(`pattern is longer than ${MAX_PATTERN} characters`);
-  const alternatives = expandBraces(pattern.replace(/^\.\//, ''));
-  const compiled = alternatives.map((alternative) => alternative.split('/').filter((name) => name !== ''));
-  return (names) =>
-    compiled.some((parts) => matchNames(parts, parts.length === 1 && parts[0] !== '**' ? names.slice(-1) : names));
+  const matchers = expandBraces(pattern.replace(/^\.\//, '')).map((one) => boundedMatcher(toExpression(one), 'u'));
+  return (names) => matchers.some((matcher) => matcher.test(`${names.join('/')}/`));
+}
+
+/** A glob without braces as an expression of a path whose names end in `/` each. */
+function toExpression(glob: string): string {
+  const parts = glob.split('/').filter((name) => name !== '');
+  if (parts.length === 1) parts.unshift('**');
+  const names = parts.map((part) => (part === '**' ? '(?:[^/]+/)*' : `${part.replaceAll(STEPS, toStep)}/`));
+  return `^${names.join('')}$`;
+}
+
+const STEPS = /\[!?\]?[^\]]*\]|[\s\S]/gu;
+
+function toStep(step: string): string {
+  if (step === '*') return '[^/]*';
+  if (step === '?') return '[^/]';
+  const [, negation, members] = /^\[(!?)([\s\S]+)\]$/.exec(step) ?? [];
+  if (members === undefined) return step.replace(/[\\^$.*+?()[\]{}|/]/, String.raw`\$&`);
+  return `[${negation && '^/'}${members.replaceAll(/[\\^[\]]|^-/g, String.raw`\$&`)}]`;
 }
 
 function expandBraces(pattern: string): string[] {
@@ -38,53 +53,6 @@ function expandBraces(pattern: string): string[] {
   }
 }
 
-/** Dynamic programming: `reached[j]` tells that the parts so far match the first j names. */
-function matchNames(parts: readonly string[], names: readonly string[]): boolean {
-  let reached = [true, ...names.map(() => false)];
-  for (const part of parts) {
-    const next = reached.map(() => false);
-    for (let at = 0; at <= names.length; at++) {
-      if (part === '**') next[at] = reached[at] === true || (at > 0 && next[at - 1] === true);
-      else if (at > 0 && reached[at - 1]) next[at] = matchName(part, names[at - 1] as string);
-    }
-    reached = next;
-  }
-  return reached[names.length] === true;
-}
-
-/** The same within one name; a class such as `[a-z]` is one step. */
-function matchName(pattern: string, name: string): boolean {
-  const steps = pattern.match(/\[!?\]?[^\]]*\]|[\s\S]/gu) ?? [];
-  const letters = [...name];
-  let reached = [true, ...letters.map(() => false)];
-  for (const step of steps) {
-    const next = reached.map(() => false);
-    for (let at = 0; at <= letters.length; at++) {
-      if (step === '*') next[at] = reached[at] === true || (at > 0 && next[at - 1] === true);
-      else if (at > 0 && reached[at - 1]) next[at] = matchLetter(step, letters[at - 1] as string);
-    }
-    reached = next;
-  }
-  return reached[letters.length] === true;
-}
-
-function matchLetter(step: string, letter: string): boolean {
-  if (step === '?') return true;
-  if (step.length < 3 || !step.startsWith('[')) return step === letter;
-  const negated = step.startsWith('[!');
-  const members = Array.from(step.slice(negated ? 2 : 1, -1));
-  let inside = false;
-  for (let index = 0; index < members.length; index++) {
-    const from = members[index] as string;
-    const to = members[index + 1] === '-' ? members[index + 2] : undefined;
-    if (to !== undefined) {
-      inside ||= letter >= from && letter <= to;
-      index += 2;
-    } else inside ||= letter === from;
-  }
-  return inside !== negated;
-}
-
 /** A search for lines that `file_search` may send to the child process. */
 export interface LineSearch {
   files: { path: string; text: string }[];
@@ -96,13 +64,19 @@ export interface LineSearch {
   limit: number;
 }
 
+/** Matching lines; `more`: there are further ones. */
+export interface FoundLines {
+  matches: JsonObject[];
+  more: boolean;
+}
+
 const MAX_LINE = 400;
 
 /**
  * Finds the matching lines of files, in order.
  * @throws Error for an invalid pattern, or one that cannot be matched in linear time
  */
-export function searchLines(search: LineSearch): { matches: JsonObject[]; more: boolean } {
+export function searchLines(search: LineSearch): FoundLines {
   const matches = lineMatcher(search);
   const found: JsonObject[] = [];
   for (const { path, text } of search.files) {

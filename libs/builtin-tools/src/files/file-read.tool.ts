@@ -123,9 +123,7 @@ export const fileExists = defineTool<{ path: string }, ['workspaces']>({
   needs: ['workspaces'],
   async handler({ path }, run) {
     const entry = await run.workspaces.of(run).stat(path);
-    return ok(
-      { exists: entry !== undefined, ...(entry ? toEntryOutput(entry) : { path }) },
-      entry ? `${path} exists (${entry.type})` : `${path} does not exist`,
-    );
+    if (!entry) return ok({ exists: false, path }, `${path} does not exist`);
+    return ok({ exists: true, ...toEntryOutput(entry) }, `${path} exists (${entry.type})`);
   },
 });

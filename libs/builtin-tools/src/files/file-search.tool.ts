@@ -3,6 +3,7 @@ import { boundedMatcher } from '@toolfleet/bounded-schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
 import { searchLines, type LineSearch } from './file-matching.js';
+import type { Workspaces } from './workspaces.js';
 import { compileGlob, FILE_TOOL, PATH } from './file-tool.js';
 
 interface FileSearchArguments {
@@ -62,47 +63,19 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     const { use_regex: useRegex = false, ignore_case: ignoreCase = false } = args;
     if (useRegex) checkPattern(query, ignoreCase);
     const inGlob = pattern === undefined ? () => true : compileGlob(pattern);
-    const workspace = run.workspaces.of(run);
     const found: JsonObject[] = [];
-    let scanned = 0;
     let more = false;
-    let full = false;
-    let batch: { path: string; text: string }[] = [];
-    let batched = 0;
-    const searchInChild = async (search: LineSearch) =>
-      (await run.bounded.run({ kind: 'search_lines', search }, { timeoutMs: BATCH_MS, ...boundsOf(run) })) as {
-        matches: JsonObject[];
-        more: boolean;
-      };
-    const searchBatch = async (): Promise<void> => {
-      if (batch.length === 0) return;
-      const search = { files: batch, query, useRegex, ignoreCase, limit: limit - found.length };
-      const isSmall = !useRegex && batched <= MAX_INLINE_BYTES;
-      batch = [];
-      batched = 0;
-      const { matches, more: cut } = isSmall ? searchLines(search) : await searchInChild(search);
-      found.push(...matches);
-      full = cut;
-    };
-    for (const entry of await workspace.list(path, true, SCANNED_FILES)) {
-      run.signal.throwIfAborted();
-      if (entry.type !== 'file' || !inGlob(entry.names)) continue;
-      if (scanned + entry.size > MAX_SCANNED_BYTES) {
-        more = true;
-        continue;
-      }
-      scanned += entry.size;
-      const name = entry.names.join('/');
-      const bytes = await workspace.read(name).catch(() => undefined); // deleted meanwhile or too large: skip it
-      if (!bytes || bytes.subarray(0, 8_000).includes(0)) continue; // binary
-      batch.push({ path: name, text: bytes.toString('utf8') });
-      batched += bytes.length;
-      if (batched < BATCH_BYTES) continue;
-      await searchBatch();
-      if (full) break;
+    for await (const batch of readBatches(run.workspaces.of(run), path, { inGlob, signal: run.signal })) {
+      more ||= batch.isPartial;
+      const search: LineSearch = { files: batch.files, query, useRegex, ignoreCase, limit: limit - found.length };
+      const job = { kind: 'search_lines', search } as const;
+      const isSmall = !useRegex && batch.bytes <= MAX_INLINE_BYTES;
+      const bounds = { timeoutMs: BATCH_MS, ...boundsOf(run) };
+      const lines = isSmall ? searchLines(search) : await run.bounded.run(job, bounds);
+      found.push(...lines.matches);
+      more ||= lines.more;
+      if (lines.more) break;
     }
-    await searchBatch();
-    more ||= full;
     const text = found.map((one) => `${String(one.path)}:${String(one.line)}: ${String(one.text)}`).join('\n');
     return ok(
       { matches: found, count: found.length, more },
@@ -110,6 +83,41 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     );
   },
 });
+
+/** Files to search together, and their size; `isPartial`: others were left out, because the call searches no more text. */
+interface FileBatch {
+  files: LineSearch['files'];
+  bytes: number;
+  isPartial: boolean;
+}
+
+/** The text files below a path whose names match, up to the limits of a call. */
+async function* readBatches(
+  workspace: ReturnType<Workspaces['of']>,
+  path: string,
+  { inGlob, signal }: { inGlob: (names: readonly string[]) => boolean; signal: AbortSignal },
+): AsyncGenerator<FileBatch> {
+  let scanned = 0;
+  let batch: FileBatch = { files: [], bytes: 0, isPartial: false };
+  for (const { type, names, size } of await workspace.list(path, true, SCANNED_FILES)) {
+    signal.throwIfAborted();
+    if (type !== 'file' || !inGlob(names)) continue;
+    if (scanned + size > MAX_SCANNED_BYTES) {
+      batch.isPartial = true;
+      continue;
+    }
+    scanned += size;
+    const name = names.join('/');
+    const bytes = await workspace.read(name).catch(() => undefined); // deleted meanwhile or too large: skip it
+    if (!bytes || bytes.subarray(0, 8_000).includes(0)) continue; // binary
+    batch.files.push({ path: name, text: bytes.toString('utf8') });
+    batch.bytes += bytes.length;
+    if (batch.bytes < BATCH_BYTES) continue;
+    yield batch;
+    batch = { files: [], bytes: 0, isPartial: false };
+  }
+  if (batch.files.length > 0 || batch.isPartial) yield batch;
+}
 
 /** Checks a pattern before any file is read. */
 function checkPattern(query: string, ignoreCase: boolean): void {

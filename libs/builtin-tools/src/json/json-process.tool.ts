@@ -1,6 +1,6 @@
 import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
-import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
+import { defineTool, ok, required, type ToolOutcome } from '../builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
 
 interface JsonProcessArguments {
@@ -70,7 +70,8 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
     const value = parseJson(args.json_string, 'json_string');
-    const withBounds = (job: BoundedJob) => run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
+    const withBounds = <Job extends BoundedJob>(job: Job) =>
+      run.bounded.run(job, { timeoutMs: JOB_MS, ...boundsOf(run) });
     const document = args.json_string;
     switch (args.operation) {
       case 'parse':
@@ -97,7 +98,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       case 'diff': {
         const other = required(args.other, 'other', 'diff');
         parseJson(other, 'other');
-        const operations = (await withBounds({ kind: 'diff', document, other })) as Json[];
+        const operations = await withBounds({ kind: 'diff', document, other });
         return ok(
           { equal: operations.length === 0, patch: operations },
           operations.length === 0 ? 'Equal' : `${operations.length} difference(s): ${JSON.stringify(operations)}`,
@@ -105,7 +106,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       }
       case 'validate': {
         const schema = JSON.stringify(required(args.schema, 'schema', 'validate'));
-        const violations = (await withBounds({ kind: 'validate', document, schema })) as JsonObject[];
+        const violations = await withBounds({ kind: 'validate', document, schema });
         const text = violations.length === 0 ? 'Valid' : violations.map((one) => String(one.message)).join('\n');
         return ok({ valid: violations.length === 0, faults: violations }, text);
       }
@@ -121,15 +122,6 @@ function show(value: Json, metadata?: JsonObject): ToolOutcome {
 
 function asText(text: string): ToolOutcome {
   return ok({ result: text }, text);
-}
-
-function required<T>(value: T | undefined, name: string, operation: string): T {
-  if (value === undefined)
-    throw new ToolError('TOOL_ERROR', {
-      message: `Operation ${operation} needs the argument ${name}`,
-      details: { missing: name },
-    });
-  return value;
 }
 
 /** Checks the JSON Pointers of all operations before any is applied. */

@@ -6,12 +6,13 @@ import { isToolError } from '@toolfleet/contracts';
 import { toFailure } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
 import { serveJobs, type JobContext } from '@toolfleet/resilience/child-program';
-import type { BuiltinTool, ToolOutcome, ToolServices } from '../builtin-tool.js';
+import type { BuiltinTool, ToolServices } from '../builtin-tool.js';
 import { TENANT, type ToolRun } from '../tool-run.js';
 import { readTools } from './plugin-api.js';
 import {
   toError,
   WORKSPACE_METHODS,
+  type PluginEnd,
   type PluginFault,
   type PluginJob,
   type ServiceAnswer,
@@ -45,7 +46,7 @@ async function run(
   tool: BuiltinTool,
   { args, call, tenant, search }: Extract<PluginJob, { kind: 'run' }>,
   { signal, ask }: JobContext,
-): Promise<{ outcome: Omit<ToolOutcome, 'failure'>; failure?: PluginFault } | { fault: PluginFault }> {
+): Promise<PluginEnd> {
   const toolRun: ToolRun = {
     ...call,
     [TENANT]: tenant,

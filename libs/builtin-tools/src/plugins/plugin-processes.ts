@@ -24,6 +24,15 @@ export type PluginJob =
 
 /** Why a handler ended: a ToolError, or the stack of an unexpected exception. */
 export type PluginFault = { failure: ExecutionFailure } | { stack: string };
+/** The end of a handler, as its process reports it. */
+export type PluginEnd =
+  | { outcome: Omit<ToolOutcome, 'failure'>; failure?: PluginFault | undefined }
+  | { fault: PluginFault };
+/** The answers to jobs, by their kind. */
+interface PluginAnswers {
+  describe: { metadata: BuiltinMetadata; needs: ToolServiceName[] }[];
+  run: PluginEnd;
+}
 /** The answer of a service to a plugin process. */
 export type ServiceAnswer = { value: unknown } | { fault: PluginFault };
 
@@ -47,7 +56,7 @@ const RESTART_PAUSE = { fromMs: 250, toMs: 30_000 };
  * Runs the handlers of plugins in processes of their own, killed when a handler does not end (see `ChildPool`): the executor and
  * the calls of other tenants go on. A process has the environment of the executor without the fleet's own settings.
  */
-export class PluginProcesses extends ChildPool<PluginJob> {
+export class PluginProcesses extends ChildPool<PluginJob, PluginAnswers> {
   constructor(
     clock: Clock,
     private readonly limits: { size: number; heapMb: number; environment: () => NodeJS.ProcessEnv },
@@ -67,11 +76,11 @@ export class PluginProcesses extends ChildPool<PluginJob> {
   /** The tools of a version of a file. @throws Error if it cannot be loaded */
   async tools(module: string): Promise<BuiltinTool[]> {
     const late = AbortSignal.timeout(LOAD_MS);
-    const described = (await this.run({ kind: 'describe', module }, { signal: late, tenant: '' }).catch(
+    const described = await this.run({ kind: 'describe', module }, { signal: late, tenant: '' }).catch(
       (error: unknown) => {
         throw late.aborted ? new Error(`does not load within ${LOAD_MS / 1_000} s`) : error;
       },
-    )) as object as { metadata: BuiltinMetadata; needs: ToolServiceName[] }[];
+    );
     return described.map(({ metadata, needs }) => ({
       // An author cannot choose a limit of the process.
       metadata: { ...metadata, memoryLimitMb: this.limits.heapMb },
@@ -89,7 +98,7 @@ export class PluginProcesses extends ChildPool<PluginJob> {
   ): Promise<ToolOutcome> {
     const { callId, tool, context, deadlineAt, signal } = run;
     const search = needs.includes('search') ? services.search : undefined;
-    const job: PluginJob = {
+    const job: Extract<PluginJob, { kind: 'run' }> = {
       kind: 'run',
       module,
       tool: metadata.name,
@@ -108,9 +117,7 @@ export class PluginProcesses extends ChildPool<PluginJob> {
         return { fault: { failure: toFailure(failure) } };
       }
     };
-    const ended = (await this.run(job, { signal, tenant: run[TENANT], answer })) as object as
-      | { outcome: ToolOutcome; failure?: PluginFault }
-      | { fault: PluginFault };
+    const ended = await this.run(job, { signal, tenant: run[TENANT], answer });
     if ('fault' in ended) throw toError(ended.fault);
     return { ...ended.outcome, failure: ended.failure && (toError(ended.failure) as ToolError) };
   }

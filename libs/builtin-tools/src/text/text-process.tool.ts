@@ -1,7 +1,6 @@
-import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { RegexMatch } from '../bounded/bounded-child.js';
-import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
-import { defineTool, ok, type ToolOutcome } from '../builtin-tool.js';
+import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { boundsOf, type BoundedJob, type RegexMatch } from '../bounded/bounded-work.js';
+import { defineTool, ok, required, type ToolOutcome } from '../builtin-tool.js';
 import {
   CASES,
   EXTRACTABLE,
@@ -100,11 +99,10 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   timeoutSeconds: 10,
   needs: ['bounded'],
   async handler(args, run): Promise<ToolOutcome> {
-    const withBounds = (job: BoundedJob, timeoutMs = JOB_MS) => run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
+    const withBounds = <Job extends BoundedJob>(job: Job, timeoutMs = JOB_MS) =>
+      run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
     const operate = async (work: TextOperation) =>
-      work.text.length <= MAX_INLINE_TEXT
-        ? operateOnText(work)
-        : ((await withBounds({ kind: 'text', work }, TEXT_MS)) as JsonObject);
+      work.text.length <= MAX_INLINE_TEXT ? operateOnText(work) : withBounds({ kind: 'text', work }, TEXT_MS);
     const { text, unique = false, sort = false } = args;
     const limit = args.limit ?? 1_000;
     switch (args.operation) {
@@ -124,53 +122,30 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
       case 'split': {
         const separator = args.separator ?? '\n';
         if (!args.use_regex) return listed(await operate({ operation: 'split', text, separator, limit }));
-        const parts = await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit });
-        return listed({ items: parts, count: (parts as Json[]).length });
+        const items = await withBounds({ kind: 'regex_split', text, ...pattern(separator, args.flags), limit });
+        return listed({ items, count: items.length });
       }
       case 'replace': {
         const find = required(args.find, 'find', 'replace');
         const replacement = args.replace_with ?? '';
         if (!args.use_regex) return changed(await operate({ operation: 'replace', text, find, replacement, limit }));
-        const { text: result, replaced } = (await withBounds({
-          kind: 'regex_replace',
-          text,
-          ...pattern(find, args.flags),
-          replacement,
-          limit,
-        })) as { text: string; replaced: number };
+        const job = { kind: 'regex_replace', text, ...pattern(find, args.flags), replacement, limit } as const;
+        const { text: result, replaced } = await withBounds(job);
         return changed({ result, replaced });
       }
       case 'regex': {
-        const found = await withBounds({
-          kind: 'regex_find',
-          text,
-          ...pattern(required(args.find, 'find', 'regex'), args.flags),
-          limit,
-        });
-        const { matches, more } = found as unknown as { matches: RegexMatch[]; more: boolean };
-        return ok(
-          { matches: matches as unknown as Json, count: matches.length, more },
-          `${matches.length}${more ? '+' : ''} match(es)${matches.length > 0 ? `: ${matches.map((one) => one.match).join(' | ')}` : ''}`,
-        );
+        const find = pattern(required(args.find, 'find', 'regex'), args.flags);
+        return matched(await withBounds({ kind: 'regex_find', text, ...find, limit }));
       }
       case 'similarity': {
         const other = required(args.other, 'other', 'similarity');
         if (text.length > MAX_COMPARED)
           throw new ToolError('TOOL_ERROR', { message: `similarity compares at most ${MAX_COMPARED} characters` });
-        return facts((await withBounds({ kind: 'similarity', text, other })) as JsonObject);
+        return facts(await withBounds({ kind: 'similarity', text, other }));
       }
     }
   },
 });
-
-function required<T>(value: T | undefined, name: string, operation: string): T {
-  if (value === undefined)
-    throw new ToolError('TOOL_ERROR', {
-      message: `Operation ${operation} needs the argument ${name}`,
-      details: { missing: name },
-    });
-  return value;
-}
 
 /** Checks a pattern here, so that a syntax error does not need a child. */
 function pattern(source: string, flags = ''): { pattern: string; flags: string } {
@@ -188,6 +163,14 @@ function changed(output: JsonObject): ToolOutcome {
 
 function listed(output: JsonObject): ToolOutcome {
   return ok(output, (output['items'] as string[]).join('\n'));
+}
+
+function matched({ matches, more }: { matches: RegexMatch[]; more: boolean }): ToolOutcome {
+  const shown = matches.length > 0 ? `: ${matches.map((one) => one.match).join(' | ')}` : '';
+  return ok(
+    { matches: matches.map(jsonObject), count: matches.length, more },
+    `${matches.length}${more ? '+' : ''} match(es)${shown}`,
+  );
 }
 
 function facts(values: JsonObject): ToolOutcome {

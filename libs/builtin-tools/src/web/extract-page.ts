@@ -8,20 +8,20 @@ export const EXTRACT_TYPES = ['text', 'links', 'structured'] as const;
 export type ExtractType = (typeof EXTRACT_TYPES)[number];
 
 /** A link of a page, with its absolute URL. */
-interface PageLink {
+type PageLink = {
   text: string;
   url: string;
-}
+};
 
 /** The extracted parts of a page; only those requested are present. */
-export interface ExtractedPage {
+export type ExtractedPage = {
   title: string;
   /** Main content as Markdown. */
   text?: string;
   links?: PageLink[];
   headings?: { level: number; text: string }[];
   metadata?: Record<string, string>;
-}
+};
 
 const MAX_LINKS = 1_000;
 const MAX_HEADINGS = 300;
@@ -54,10 +54,14 @@ const MIN_CONTENT = 20;
 /** Longest HTML, in characters, that is parsed a second time to remove boilerplate. */
 const MAX_SMALL_PAGE = 500_000;
 
+function parsePage(html: string): { document: PageDocument } {
+  return parseHTML(html);
+}
+
 /** Extracts parts of an HTML page that came from `url`. Runs in the child process of BoundedWork. */
 export function extractPage(html: string, url: string, what: ExtractType): ExtractedPage {
   const whole = /<html[\s>]/i.test(html) ? html : `<!doctype html><html><body>${html}</body></html>`;
-  const { document } = parseHTML(whole) as unknown as { document: PageDocument };
+  const { document } = parsePage(whole);
   const base = readBase(document, url);
   const title = clean(document.querySelector('title')?.textContent ?? document.querySelector('h1')?.textContent ?? '');
   if (what === 'links') return { title, links: readLinks(document, base) };
@@ -90,7 +94,7 @@ function mainContent(document: PageDocument): string {
 
 function withoutBoilerplate(html: string): string {
   if (html.length > MAX_SMALL_PAGE) return html;
-  const { document } = parseHTML(`<html><body>${html}</body></html>`) as unknown as { document: PageDocument };
+  const { document } = parsePage(`<html><body>${html}</body></html>`);
   const main = document.querySelector('main,[role="main"]') ?? document.body;
   for (const element of Array.from(main?.querySelectorAll(BOILERPLATE) ?? [])) element.remove();
   return main?.innerHTML ?? html;
@@ -172,11 +176,11 @@ export function markdown(html: string): string {
   const service = new TurndownService({ headingStyle: 'atx', codeBlockStyle: 'fenced', bulletListMarker: '-' });
   service.addRule('images', {
     filter: 'img',
-    replacement: (_content, node) => altText(node as unknown as PageElement),
+    replacement: (_content, node) => altText(node),
   });
   service.addRule('tables', {
-    filter: (node) => node.nodeName === 'TABLE' && readRows(node as unknown as PageElement) !== undefined,
-    replacement: (_content, node) => `\n\n${table(readRows(node as unknown as PageElement) ?? [])}\n\n`,
+    filter: (node) => node.nodeName === 'TABLE' && readRows(node) !== undefined,
+    replacement: (_content, node) => `\n\n${table(readRows(node) ?? [])}\n\n`,
   });
   return service
     .turndown(html)

@@ -56,17 +56,16 @@ export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; m
 
 /** Cuts the content of a page, and marks the page as truncated. */
 function cutPage(page: ReadPage, limit: number): ReadPage {
-  const text = page['text'];
-  if (typeof text !== 'string' || text.length <= limit) return page;
+  const { text } = page;
+  if (text === undefined || text.length <= limit) return page;
   return { ...page, text: text.slice(0, limit), truncated: true, characters: text.length };
 }
 
 /** The text of a page for the model. */
 function toPageText(page: ReadPage): string {
   const head = page.title === '' ? page.url : `${page.title} (${page.url})`;
-  if (typeof page['text'] === 'string') return `${head}\n\n${page['text']}`;
-  const links = (page['links'] ?? []) as unknown as { text: string; url: string }[];
-  return `${head}\n${links.map((link) => `- ${link.text || link.url}: ${link.url}`).join('\n')}`;
+  if (page.text !== undefined) return `${head}\n\n${page.text}`;
+  return `${head}\n${(page.links ?? []).map((link) => `- ${link.text || link.url}: ${link.url}`).join('\n')}`;
 }
 
 const MAX_URLS = 10;

@@ -1,20 +1,19 @@
-import { isToolError, ToolError, type ErrorCode, type JsonObject } from '@toolfleet/contracts';
+import { isToolError, jsonObject, ToolError, type ErrorCode, type JsonObject } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
 import htmlEncodingSniffer from 'html-encoding-sniffer';
 import type { JobBounds } from '@toolfleet/resilience/child-pool';
 import type { BoundedWork } from '../bounded/bounded-work.js';
 import type { ExtractedPage, ExtractType } from './extract-page.js';
-import type { ExtractedPdf } from './extract-pdf.js';
 import type { Robots } from './robots.js';
 
 /** A page as tools return it. */
-export interface ReadPage extends JsonObject {
-  /** URL that responded, after redirects. */
-  url: string;
-  status: number;
-  content_type: string;
-  title: string;
-}
+export type ReadPage = JsonObject &
+  Pick<ExtractedPage, 'title' | 'text' | 'links'> & {
+    /** URL that responded, after redirects. */
+    url: string;
+    status: number;
+    content_type: string;
+  };
 
 /** Time limit of reading a page. A page of 3 MiB takes about a second. */
 const READ_MS = 8_000;
@@ -77,17 +76,13 @@ export class PageReader {
   ): Promise<JsonObject> {
     const bounds = { timeoutMs: this.readMs, ...caller };
     if (type.includes('pdf') || bytes.subarray(0, 5).toString('latin1') === '%PDF-') {
-      const pdf = (await this.bounded.run(
-        { kind: 'pdf', bytes: bytes.toString('base64') },
-        bounds,
-      )) as unknown as ExtractedPdf;
+      const pdf = await this.bounded.run({ kind: 'pdf', bytes: bytes.toString('base64') }, bounds);
       return what === 'links' ? { title: pdf.title, links: [] } : { ...pdf };
     }
     const xml = /[/+]xml\b/.test(type) && !type.includes('xhtml');
     if (type === '' || type.includes('html') || (xml && !type.includes('svg'))) {
       const html = decodePage(bytes, type, xml ? 'xml' : 'html');
-      const page = await this.bounded.run({ kind: 'page', html, url, what }, bounds);
-      return { ...(page as unknown as ExtractedPage) } as unknown as JsonObject;
+      return jsonObject(await this.bounded.run({ kind: 'page', html, url, what }, bounds));
     }
     if (!TEXT_TYPES.test(type))
       throw new ToolError('TOOL_ERROR', {
@@ -134,8 +129,9 @@ export function decodePage(bytes: Uint8Array, contentType: string, kind: 'html' 
   const encoding = htmlEncodingSniffer(bytes, {
     transportLayerEncodingLabel: label,
     // Without a declaration the standard assumes windows-1252; today such a page is UTF-8 if it is valid UTF-8.
-    ...(kind === 'xml' ? { xml: true } : { defaultEncoding: isUtf8(bytes) ? 'utf-8' : 'windows-1252' }),
-    ...(kind === 'html' ? { maxPrescanBytes: 4_096 } : {}),
+    xml: kind === 'xml',
+    defaultEncoding: kind === 'xml' || isUtf8(bytes) ? 'utf-8' : 'windows-1252',
+    maxPrescanBytes: kind === 'html' ? 4_096 : undefined,
   });
   try {
     return new TextDecoder(encoding).decode(bytes);

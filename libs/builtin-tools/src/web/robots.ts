@@ -53,7 +53,7 @@ export class Robots {
     const address = `${new URL(url).origin}/robots.txt`;
     if (rules.length * url.length <= MAX_INLINE_WORK) return isAllowedByRobots(rules, address, ROBOT_NAME, url);
     const job = { kind: 'robots', rules, address, robot: ROBOT_NAME, url } as const;
-    return (await this.bounded.run(job, { timeoutMs: RULES_MS, ...caller })) === true;
+    return this.bounded.run(job, { timeoutMs: RULES_MS, ...caller });
   }
 
   private async getRules(origin: string, signal: AbortSignal): Promise<Rules> {

@@ -89,7 +89,7 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       await approvals.ask(parked('c2', { until: NOON + 90 * HOUR, fingerprint: 'f2' }), NOON);
       await approvals.decide({ call_id: 'c2', decision: 'approve', by: person('bob') }, NOON + 40 * HOUR);
       const { approval, request } = await approvals.begin('c1', NOON + 25 * HOUR);
-      expect([approval?.state, request?.['callId']]).toEqual(['expired', 'c1']);
+      expect({ state: approval?.state, request }).toMatchObject({ state: 'expired', request: { callId: 'c1' } });
       // The time for the decision does not count.
       expect((await approvals.begin('c2', NOON + 41 * HOUR)).approval?.state).toBe('executing');
       // A run that began goes on: the journal is asked whether it may.
@@ -130,11 +130,11 @@ function conformance(name: string, newDatabase: () => Promise<{ connect: () => D
       await approvals.ask(parked('c1'), NOON);
       await approvals.decide({ call_id: 'c1', decision: 'reject', by: person('bob'), note: 'Not this one' }, NOON + 1);
       const { approval, request } = await approvals.begin('c1', NOON + 2);
-      expect([approval?.state, approval?.votes[0]?.note, request?.['callId']]).toEqual([
-        'rejected',
-        'Not this one',
-        'c1',
-      ]);
+      expect({ state: approval?.state, note: approval?.votes[0]?.note, request }).toMatchObject({
+        state: 'rejected',
+        note: 'Not this one',
+        request: { callId: 'c1' },
+      });
       await approvals.end({ call_id: 'c1', event: 'end', code: 'APPROVAL_DECLINED' }, NOON + 3);
       expect((await approvals.show('c1', false)).approval).toMatchObject({
         state: 'rejected',

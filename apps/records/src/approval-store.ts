@@ -33,7 +33,7 @@ type Tx = RecordsTx & {
 /** The sealed members of a call. */
 interface SealedCall {
   arguments: JsonObject;
-  request?: JsonObject | undefined;
+  request?: object | undefined;
 }
 
 /** A decided call that has not begun by then is woken again. */

@@ -39,7 +39,7 @@ const described = <T>(description: string | undefined, keywords: Keywords): Sche
   description === undefined ? keywords : { ...keywords, description };
 
 /** @param keywords of JSON Schema, such as `{ maxLength: 64 }`; the same for numbers */
-export const text = (description?: string, keywords?: Keywords): Schema<string> =>
+export const text = <T extends string = string>(description?: string, keywords?: Keywords): Schema<T> =>
   described(description, { type: 'string', ...keywords });
 /** An instant in ISO 8601. */
 export const instant = (description?: string): Schema<string> => text(description, { format: 'date-time' });
@@ -56,6 +56,8 @@ export const list = <T>(items: Schema<T>, description?: string, keywords?: Keywo
 export const dictionary = <T>(values: Schema<T>, description?: string): Schema<Record<string, T>> =>
   described(description, { type: 'object', additionalProperties: values });
 export const object = (description?: string): Schema<JsonObject> => described(description, { type: 'object' });
+/** An object of type `T`. Its sender is trusted with the members: the schema does not check them. */
+export const objectOf = <T extends object>(): Schema<T> => ({ type: 'object' });
 export const anything = (description?: string): Schema<Json> => described(description, {});
 export const nullable = <T>(schema: Schema<T>, description?: string): Schema<T | null> =>
   described(description, { anyOf: [schema, { type: 'null' }] });

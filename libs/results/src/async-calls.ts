@@ -1,16 +1,12 @@
 import {
   type CallState,
   ToolError,
-  type CallInput,
   type CallLimits,
   type CallRequest,
   type CallReuse,
-  type CallTarget,
-  type PersonInput,
   type Json,
   type JsonObject,
   type Principal,
-  type Approval,
   type EpochMs,
   type CallEvent,
 } from '@toolfleet/contracts';
@@ -23,7 +19,7 @@ import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { requireRight, toMaker, type CallSight, type Sight } from '@toolfleet/access';
 import { requirePlainId } from '@toolfleet/contracts/text';
-import { isFinal, type AsyncCallJob, type AcceptedCall } from './call-store.js';
+import { isFinal, type AsyncCallJob, type AcceptedCall, type QueuedRequest } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 import type { LostCalls } from './lost-calls.js';
 
@@ -126,7 +122,7 @@ export class AsyncCalls {
     const entered = this.deps.store.enter({ ...call, state: 'accepted', deadlineAt });
     const [generation, isEntered] = await Promise.all([this.deps.generation.read(), entered]);
     if (!isEntered && !(await this.takesOver(call, deadlineAt))) return;
-    const parked = { parked: true, approval_id: jobId, again, request: {} };
+    const parked = { parked: true, approval_id: jobId, again };
     await this.deps.queue.add(jobId, { call_id, tenant_id, generation, deadline_at: deadlineAt, ...parked });
   }
 
@@ -357,24 +353,12 @@ function isOfSession({ session, userId }: AcceptedCall, sight: Sight, named: Cal
   return session === named?.id && (userId === named.userId || sight === 'recorded' || sight === 'state');
 }
 
-type Omitted = 'target' | 'input' | 'limits' | 'reuse' | 'mode' | 'signal' | 'onProgress' | 'approval' | 'personInput';
-
-/**
- * A request as a job has it, without groups: everything but the signal, the deadline and callbacks. Its names stay as they are, because
- * jobs wait while releases change.
- */
-export type QueuedRequest = Omit<CallRequest, Omitted> &
-  CallTarget &
-  CallInput &
-  Omit<CallLimits, 'deadlineAt'> &
-  CallReuse & { input?: PersonInput; acceptedAt: EpochMs; approved?: Approval; dryRun?: boolean };
-
 /** A request as a job has it. */
-export function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject {
+export function toQueued(request: CallRequest, acceptedAt: EpochMs): QueuedRequest {
   const { signal: _signal, onProgress: _progress, target, input, limits, reuse, mode, ...rest } = request;
   const { approval, personInput, ...caller } = rest;
   const { deadlineAt: _deadline, ...bounds } = limits;
-  const queued: QueuedRequest = {
+  return {
     ...caller,
     ...target,
     ...input,
@@ -385,7 +369,6 @@ export function toQueued(request: CallRequest, acceptedAt: EpochMs): JsonObject 
     approved: approval?.given,
     dryRun: mode.kind === 'dry' || undefined,
   };
-  return queued as unknown as JsonObject;
 }
 
 /** The request of a job. @param now decisions of the job itself */

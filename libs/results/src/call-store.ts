@@ -1,5 +1,19 @@
 import type { Sight } from '@toolfleet/access';
-import type { CallBody, CallEvent, CallState, EpochMs, JsonObject, ServerTask } from '@toolfleet/contracts';
+import type {
+  Approval,
+  CallBody,
+  CallEvent,
+  CallInput,
+  CallLimits,
+  CallRequest,
+  CallReuse,
+  CallState,
+  CallTarget,
+  EpochMs,
+  JsonObject,
+  PersonInput,
+  ServerTask,
+} from '@toolfleet/contracts';
 
 /** State of an asynchronous call. */
 export interface AcceptedCall {
@@ -56,8 +70,21 @@ export interface AsyncCallJob {
   generation?: string;
   /** The caller's span: the job's own trace is linked to it. */
   traceparent?: string;
-  request: JsonObject;
+  /** Absent in the job of a parked call. */
+  request?: QueuedRequest;
 }
+
+type Omitted = 'target' | 'input' | 'limits' | 'reuse' | 'mode' | 'signal' | 'onProgress' | 'approval' | 'personInput';
+
+/**
+ * A request as a job has it, without groups: everything but the signal, the deadline and callbacks. Its names stay as they are, because
+ * jobs wait while releases change.
+ */
+export type QueuedRequest = Omit<CallRequest, Omitted> &
+  CallTarget &
+  CallInput &
+  Omit<CallLimits, 'deadlineAt'> &
+  CallReuse & { input?: PersonInput; acceptedAt: EpochMs; approved?: Approval; dryRun?: boolean };
 
 const FINAL: ReadonlySet<CallState> = new Set<CallState>([
   'succeeded',

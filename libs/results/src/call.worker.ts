@@ -4,18 +4,22 @@ import {
   toMaker,
   toToolError,
   type CallMode,
+  type CallProgress,
+  type CallRequest,
   type CallResult,
   type CallState,
+  type EntryPoint,
   type ErrorCode,
+  type Milliseconds,
 } from '@toolfleet/contracts';
 import { callBody, explainFailure, failed, type ExecuteCall } from '@toolfleet/engine';
 import type { Journal } from '@toolfleet/journal';
 import { RetryLater, type JobRun, type StoreGeneration } from '@toolfleet/queue';
 import { AbortSource, onAbort, type Clock } from '@toolfleet/resilience';
 import type { CredentialStatus } from '@toolfleet/access';
-import { fromQueued, type QueuedRequest } from './async-calls.js';
+import { fromQueued } from './async-calls.js';
 import { readParked, type ParkedCalls } from './parked-calls.js';
-import { isFinal, type AsyncCallJob } from './call-store.js';
+import { isFinal, type AsyncCallJob, type QueuedRequest } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 import { CallEnds, stateOf, type PublishBody } from './call-ends.js';
 
@@ -49,33 +53,30 @@ const BEGIN_PAUSE_MS = 1_000;
  * Handles the jobs of the queue `tool-calls`: runs each call through the engine like every other entry point, stores its outcome
  * and publishes it on NATS. The handler throws `RetryLater` if a store is unavailable before the call has begun.
  */
-export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<CallState | 'ended before'> {
-  const { executeCall, store, clock } = deps;
-  const ends = new CallEnds(store, deps.publish);
-  /** Ends a parked call without a request that could be run or recorded: it has ended before, or its seal cannot be opened. */
-  const endUnread = async (
-    { call_id: callId, tenant_id: tenantId, approval_id: approvalId = callId }: AsyncCallJob,
-    refusal: ToolError | undefined,
-  ) => {
-    if (!refusal) return 'ended before';
-    const result = explainFailure('', failed(refusal));
-    await retryUntilStored(clock, () => ends.end({ callId, tenantId }, 'failed', callBody(callId, result, 0)));
-    await deps.parked?.end(approvalId, refusal.code).catch(() => undefined);
-    return 'failed';
-  };
-  return async ({ data, signal, deadlineAt, queuedMs, isRepeated }) => {
-    const retryLater = (): never => {
-      throw new RetryLater(BEGIN_PAUSE_MS);
-    };
+export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) => Promise<JobEnd> {
+  const worker = new CallWorker(deps);
+  return (run) => worker.run(run);
+}
+
+type JobEnd = CallState | 'ended before';
+
+class CallWorker {
+  private readonly ends: CallEnds;
+
+  constructor(private readonly deps: CallWorkerDeps) {
+    this.ends = new CallEnds(deps.store, deps.publish);
+  }
+
+  async run({ data, signal, deadlineAt, queuedMs, isRepeated }: JobRun<AsyncCallJob>): Promise<JobEnd> {
+    const { executeCall, store, clock, generation } = this.deps;
     const { approval_id: approvalId = data.call_id } = data;
-    const parked = data.parked ? await deps.parked?.begin(approvalId).catch(retryLater) : undefined;
-    if (data.parked && !parked?.request) return endUnread(data, parked?.refusal);
-    const sent = (parked?.request ?? data.request) as unknown as QueuedRequest;
-    const { callId } = sent;
+    const parked = data.parked ? await this.deps.parked?.begin(approvalId).catch(retryLater) : undefined;
+    const sent = data.parked ? parked?.request : data.request;
+    if (!sent) return this.endUnread(data, parked?.refusal);
     const mayHaveBegun =
-      isRepeated || data.again === true || (await isOlderThanStore(data, deps.generation).catch(retryLater));
-    const refusal = parked?.refusal ?? (await findRefusal(deps, sent, mayHaveBegun).catch(retryLater));
-    const isOpen = await (refusal ? hasNotEnded(store, callId) : store.begin(callId)).catch(retryLater);
+      isRepeated || data.again === true || (await isOlderThanStore(data, generation).catch(retryLater));
+    const refusal = parked?.refusal ?? (await findRefusal(this.deps, sent, mayHaveBegun).catch(retryLater));
+    const isOpen = await (refusal ? hasNotEnded(store, sent.callId) : store.begin(sent.callId)).catch(retryLater);
     if (!isOpen) return 'ended before';
     const from = clock.monotonic();
     // The time that a caller allows counts from here: the gateway that woke a parked call does not know it.
@@ -87,39 +88,69 @@ export function callWorker(deps: CallWorkerDeps): (run: JobRun<AsyncCallJob>) =>
       deadlineAt: endsAt,
       // No connection is held, so a duplicate of a running call may wait for its outcome until the deadline.
       idempotencyWaitMs: Math.max(0, endsAt - clock.now()),
-      onProgress: ({ task, ...progress }) => {
-        const note = task ? store.note(callId, { task }) : Promise.resolve();
-        const isSeen = Object.keys(progress).length > 0;
-        const event = isSeen ? store.append(callId, { type: 'progress', ...progress }) : undefined;
-        // A report that is lost is repeated, or replaced by a newer one.
-        void Promise.all([note, event]).catch(() => undefined);
-      },
+      onProgress: (progress) => this.noteProgress(sent.callId, progress),
     });
     const outcome = await executeCall(request).catch(toToolError);
     if (readParked(outcome)?.isProgram) {
       // It is stored that it waits; the next decision wakes it.
-      if (parked) await deps.parked?.end(approvalId, undefined).catch(() => undefined);
+      if (parked) await this.endApproval(approvalId, undefined);
       return 'awaiting_approval';
     }
-    const result = withQueueTime(
-      isToolError(outcome) ? explainFailure(sent.view?.shownName ?? sent.toolName, failed(outcome)) : outcome,
-      queuedMs,
-    );
-    const body = callBody(callId, result, clock.monotonic() - from + queuedMs);
+    const shownName = sent.view?.shownName ?? sent.toolName;
+    const result = withQueueTime(isToolError(outcome) ? explainFailure(shownName, failed(outcome)) : outcome, queuedMs);
     const state = parked?.refusal ? (STATE_OF_REFUSAL[parked.refusal.code] ?? 'failed') : toCallState(result, signal);
-    const { principal } = request;
-    const call = { callId, tenantId: principal.tenantId, maker: toMaker(principal), entryPoint: sent.entryPoint };
-    const rpcCode = result.failure?.code === 'UPSTREAM_ERROR' ? result.failure.facts?.rpcCode : undefined;
-    await retryUntilStored(clock, async () => {
-      if (rpcCode !== undefined) await store.note(callId, { rpcCode });
-      await ends.end(call, state, body);
-    });
+    await this.storeEnd(request, sent.entryPoint, state, result, clock.monotonic() - from + queuedMs);
     // If this fails, the end is noted when the call is woken again.
-    if (parked) await deps.parked?.end(approvalId, result.failure?.code).catch(() => undefined);
+    if (parked) await this.endApproval(approvalId, result.failure?.code);
     // Not the result: it is in the store already.
     return state;
-  };
+  }
+
+  /** Ends a parked call without a request that could be run or recorded: it has ended before, or its seal cannot be opened. */
+  private async endUnread(
+    { call_id: callId, tenant_id: tenantId, approval_id: approvalId = callId }: AsyncCallJob,
+    refusal: ToolError | undefined,
+  ): Promise<JobEnd> {
+    if (!refusal) return 'ended before';
+    const body = callBody(callId, explainFailure('', failed(refusal)), 0);
+    await retryUntilStored(this.deps.clock, () => this.ends.end({ callId, tenantId }, 'failed', body));
+    await this.endApproval(approvalId, refusal.code);
+    return 'failed';
+  }
+
+  private async endApproval(approvalId: string, code: ErrorCode | undefined): Promise<void> {
+    await this.deps.parked?.end(approvalId, code).catch(() => undefined);
+  }
+
+  private noteProgress(callId: string, { task, ...progress }: CallProgress): void {
+    const { store } = this.deps;
+    const note = task ? store.note(callId, { task }) : Promise.resolve();
+    const isSeen = Object.keys(progress).length > 0;
+    const event = isSeen ? store.append(callId, { type: 'progress', ...progress }) : undefined;
+    // A report that is lost is repeated, or replaced by a newer one.
+    void Promise.all([note, event]).catch(() => undefined);
+  }
+
+  private storeEnd(
+    { callId, principal }: CallRequest,
+    entryPoint: EntryPoint,
+    state: CallState,
+    result: CallResult,
+    totalMs: Milliseconds,
+  ): Promise<void> {
+    const call = { callId, tenantId: principal.tenantId, maker: toMaker(principal), entryPoint };
+    const body = callBody(callId, result, totalMs);
+    const rpcCode = result.failure?.code === 'UPSTREAM_ERROR' ? result.failure.facts?.rpcCode : undefined;
+    return retryUntilStored(this.deps.clock, async () => {
+      if (rpcCode !== undefined) await this.deps.store.note(callId, { rpcCode });
+      await this.ends.end(call, state, body);
+    });
+  }
 }
+
+const retryLater = (): never => {
+  throw new RetryLater(BEGIN_PAUSE_MS);
+};
 
 /**
  * Why an accepted call may not start: its credential was revoked or has expired. A call that an earlier run has claimed is not

@@ -38,8 +38,8 @@ import {
   type ProgramQuestion,
 } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
-import { toQueued, type AsyncCalls, type QueuedRequest } from './async-calls.js';
-import { isFinal, type AcceptedCall } from './call-store.js';
+import { toQueued, type AsyncCalls } from './async-calls.js';
+import { isFinal, type AcceptedCall, type QueuedRequest } from './call-store.js';
 import type { RedisCallStore } from './redis-call-store.js';
 
 /** The record of approvals, owned by the service `records`. Rejects with a ToolError while it is unavailable. */
@@ -218,7 +218,7 @@ export class ParkedCalls extends ApprovalPort {
   async begin(id: string): Promise<BegunCall | undefined> {
     const { approval, request, ended } = await this.deps.records.ask(SUBJECTS.approvalBegin, { call_id: id });
     if (!approval || ended) return undefined;
-    const queued = request as unknown as QueuedRequest | undefined;
+    const queued = request as QueuedRequest | undefined;
     const refusal = queued ? refusalOf(approval) : unreadable(approval);
     const mayGoOn =
       refusal === undefined || refusal.code === 'APPROVAL_DECLINED' || refusal.code === 'APPROVAL_EXPIRED';

@@ -1,12 +1,12 @@
 /** Grants: with a yes to one call, people also allow others like it until an instant. */
 import type { ApprovalRule } from '../approval.js';
-import { flag, integer, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
+import { flag, integer, maybe, object, objectOf, record, text, type Value } from '../json-schema.js';
 import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs } from '../units.js';
 import { APPROVAL_PERSON, type ApprovalPerson } from './approvals.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
-const RULE = object() as Schema<unknown> as Schema<ApprovalRule>;
+const RULE = objectOf<ApprovalRule>();
 
 /** A stored grant without arguments. */
 export interface StoredGrant {

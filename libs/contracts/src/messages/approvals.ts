@@ -1,6 +1,6 @@
 import { APPROVAL_STATES, type ApprovalRule, type ApprovalState } from '../approval.js';
 import type { ErrorCode } from '../errors/catalogue.js';
-import { choice, flag, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
+import { choice, flag, integer, list, maybe, object, objectOf, record, text, type Value } from '../json-schema.js';
 import type { JsonObject } from '@toolfleet/base/json';
 import type { EpochMs, MicroUsd } from '../units.js';
 
@@ -64,7 +64,7 @@ export const APPROVAL_ASK = record({
   /** The call has an idempotency key, so that the journal knows it when it is made again. */
   keyed: flag(),
   questions: list(text()),
-  rule: object() as Schema<unknown> as Schema<ApprovalRule>,
+  rule: objectOf<ApprovalRule>(),
   /** Maximum cost. */
   micro_usd: integer(),
   entry_point: ID,
@@ -72,7 +72,7 @@ export const APPROVAL_ASK = record({
   /** As the tool will get them. */
   arguments: object(),
   /** The queued request of a parked call that the fleet runs. Absent: its caller makes the call again. */
-  request: maybe(object()),
+  request: maybe(objectOf<object>()),
 });
 export type ApprovalAsk = Value<typeof APPROVAL_ASK>;
 export interface ApprovalAskReply {
@@ -178,14 +178,14 @@ export interface ApprovalBeginReply {
   /** The call has ended, or was never decided. */
   ended?: true;
   /** Absent also when it cannot be read. */
-  request?: JsonObject;
+  request?: object;
 }
 
 /** `records.approval.end`: how the call of an approval ended. */
 export const APPROVAL_END = record({
   call_id: ID,
   event: choice(['end', 'invalidate', 'cancel']),
-  code: maybe(text() as Schema<unknown> as Schema<ErrorCode>),
+  code: maybe(text<ErrorCode>()),
 });
 export type ApprovalEnd = Value<typeof APPROVAL_END>;
 export interface ApprovalEndReply {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '@toolfleet/base/json';
-import { choice, integer, list, maybe, object, record, text, type Schema, type Value } from '../json-schema.js';
+import { choice, integer, list, maybe, objectOf, record, text, type Value } from '../json-schema.js';
 import type { EpochMs } from '../units.js';
 import { EVENT_KINDS, EVENTS, type EventData, type EventKind } from './event-kinds.js';
 
@@ -64,7 +64,7 @@ const REPORTED = {
     tool: maybe(text()),
     toolset: maybe(text()),
     user_id: maybe(text()),
-    data: object() as Schema<unknown> as Schema<FleetEvent['data']>,
+    data: objectOf<FleetEvent['data']>(),
   }),
   allOf: EVENT_KINDS.map((kind) => ({
     if: { properties: { kind: { const: kind } } },

@@ -58,13 +58,13 @@ export interface SessionRevokeReply {
 
 const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });
 /** The settings, and additions of the registry. */
-const USER_AUTH = {
+const USER_AUTH: Schema<UserAuth> = {
   ...USER_AUTH_SCHEMA,
   properties: {
     ...(USER_AUTH_SCHEMA['properties'] as JsonObject),
     sent_to: { type: 'array', items: { type: 'string' } },
   },
-} as Schema<unknown> as Schema<UserAuth>;
+};
 /** The source of a tool, and its `auth.user`. */
 const OF_SOURCE = { source: SOURCE, auth: USER_AUTH };
 const OF_USER = { tenant_id: ID, user_id: ID };

@@ -1,16 +1,4 @@
-import {
-  choice,
-  flag,
-  integer,
-  list,
-  maybe,
-  number,
-  object,
-  record,
-  text,
-  type Schema,
-  type Value,
-} from '../json-schema.js';
+import { choice, flag, integer, list, maybe, number, objectOf, record, text, type Value } from '../json-schema.js';
 import type { BodyReading as ShownReading, KeptBody } from '../resources/call-bodies.js';
 import { CALL_GROUPS, type CallSum as ShownSum, type FinishedCall as ShownCall } from '../resources/finished-calls.js';
 import type { Json } from '@toolfleet/base/json';
@@ -43,7 +31,7 @@ export const MAX_RECORDING_MS = 20 * 3_600_000;
  */
 export const RECORDS_APPEND = record({
   batch_id: text(undefined, { pattern: '^[0-9a-f-]{36}$' }),
-  calls: list(object() as Schema<unknown> as Schema<FinishedCall>, undefined, { maxItems: MAX_APPENDED_CALLS }),
+  calls: list(objectOf<FinishedCall>(), undefined, { maxItems: MAX_APPENDED_CALLS }),
 });
 export type RecordsAppend = Value<typeof RECORDS_APPEND>;
 export interface RecordsAppendReply {

@@ -6,6 +6,7 @@ import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds 
 import type { ExecJob } from '@toolfleet/contracts/execution';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import {
+  BARE_RUN,
   buildTree,
   isStrictness,
   type FileContent,
@@ -79,18 +80,11 @@ export function planProgram(
   return {
     program: { seed, startedAt, inputs: readArgs(inputs), wallMs },
     request: {
+      ...BARE_RUN,
       code: readCode(code),
-      args: null,
-      stdin: '',
-      files: {},
-      strictness: 'standard',
-      extraModules: [],
       packages: limits.packagesOf?.(job.context.tenant_id),
-      session: null,
-      keepSession: false,
       timeoutMs: Math.min(PROGRAM_COMPUTE_MS, limits.maxTimeoutMs, wallMs),
       memoryLimitMb: memoryLimit(job, limits),
-      reportsProgress: false,
     },
   };
 }

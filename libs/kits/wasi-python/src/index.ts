@@ -1,7 +1,14 @@
 export { Sandbox } from './sandbox.js';
 export { SCRIPTS } from './scripts.js';
 export type { HostSettings } from './sandbox-process.js';
-export type { ProgramRun, RunFile, RunReply, RunRequest, RunStatus } from './python/guest-protocol.js';
+export {
+  BARE_RUN,
+  type ProgramRun,
+  type RunFile,
+  type RunReply,
+  type RunRequest,
+  type RunStatus,
+} from './python/guest-protocol.js';
 export { isStrictness, type Strictness } from './python/strictness.js';
 export { isPure, PackageError, readPackage, wheelTags, type PythonPackage } from './packages/python-package.js';
 export { packageCheck } from './packages/package-programs.js';

@@ -7,7 +7,7 @@
  */
 import type { Milliseconds } from '@toolfleet/base';
 import { SystemClock, type CancelTimer } from '@toolfleet/base';
-import { encodeRequest, type RunRequest } from './python/guest-protocol.js';
+import { BARE_RUN, encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
 import { compilePackages } from './packages/package-programs.js';
 import { packageTree, type PackageWheel } from './packages/python-package.js';
@@ -116,17 +116,10 @@ async function start(settings: HostSettings): Promise<void> {
 
 function requestFor(code: string, settings: HostSettings): RunRequest {
   return {
+    ...BARE_RUN,
     code,
-    args: null,
-    stdin: '',
-    files: {},
-    strictness: 'standard',
-    extraModules: [],
-    session: null,
-    keepSession: false,
     timeoutMs: 20_000,
     memoryLimitMb: settings.memoryLimitMb,
-    reportsProgress: false,
   };
 }
 

@@ -31,6 +31,18 @@ export interface RunRequest {
   program?: ProgramRun;
 }
 
+/** A run without input, session and reports. */
+export const BARE_RUN = {
+  args: null,
+  stdin: '',
+  files: {},
+  strictness: 'standard',
+  extraModules: [],
+  session: null,
+  keepSession: false,
+  reportsProgress: false,
+} satisfies Partial<RunRequest>;
+
 /** Additional input of a program that calls tools. A second run of the same call gets the same. */
 export interface ProgramRun {
   /** Seeds its random numbers. */

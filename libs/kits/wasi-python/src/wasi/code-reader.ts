@@ -1,6 +1,7 @@
 /** Opcodes that callers compare or emit (WebAssembly core specification 1.0, section 5.4). */
 export const OP = {
   UNREACHABLE: 0x00,
+  NOP: 0x01,
   END: 0x0b,
   RETURN: 0x0f,
   CALL: 0x10,
@@ -36,6 +37,41 @@ const UNARY: readonly (readonly [first: number, last: number])[] = [
   [0x99, 0x9f],
   [0xa7, 0xc4],
 ];
+
+type Immediates = 'none' | 'index' | 'labels' | 'table' | 'memory' | 'i32' | 'i64' | 'f32' | 'f64' | 'saturating';
+
+/** The instructions outside of the regular ranges: immediates, operands popped and pushed. */
+const OTHERS = new Map<number, readonly [immediates: Immediates, pops: number, pushes: number]>([
+  [OP.UNREACHABLE, ['none', 0, 0]],
+  [OP.NOP, ['none', 0, 0]],
+  [0x02, ['index', 0, 0]], // block
+  [0x03, ['index', 0, 0]], // loop
+  [OP.IF, ['index', 0, 0]],
+  [0x05, ['none', 0, 0]], // else
+  [OP.END, ['none', 0, 0]],
+  [0x0c, ['index', 0, 0]], // br
+  [0x0d, ['index', 0, 0]], // br_if
+  [0x0e, ['labels', 0, 0]], // br_table
+  [OP.RETURN, ['none', 0, 0]],
+  [OP.CALL, ['index', 0, 0]],
+  [OP.CALL_INDIRECT, ['table', 1, 0]],
+  [OP.DROP, ['none', 1, 0]],
+  [OP.SELECT, ['none', 3, 1]],
+  [OP.LOCAL_GET, ['index', 0, 1]],
+  [OP.LOCAL_SET, ['index', 1, 0]],
+  [OP.LOCAL_TEE, ['index', 1, 1]],
+  [OP.GLOBAL_GET, ['index', 0, 1]],
+  [OP.GLOBAL_SET, ['index', 1, 0]],
+  [OP.MEMORY_SIZE, ['memory', 0, 1]],
+  [OP.MEMORY_GROW, ['memory', 1, 1]],
+  [OP.I32_CONST, ['i32', 0, 1]],
+  [0x42, ['i64', 0, 1]],
+  [0x43, ['f32', 0, 1]],
+  [0x44, ['f64', 0, 1]],
+  [0xfc, ['saturating', 1, 1]], // conversions
+]);
+/** Opcodes up to this one are branches and blocks, except `nop`. */
+const LAST_CONTROL = OP.RETURN;
 
 /** The module uses an instruction that CodeReader does not support. */
 export class UnknownInstruction extends Error {}
@@ -91,85 +127,45 @@ export class CodeReader {
   }
 
   private other(op: number): void {
-    switch (op) {
-      case 0x00: // unreachable
-      case 0x05: // else
-      case OP.END:
-      case OP.RETURN:
-        this.isControl = true;
+    const [immediates, pops, pushes] = OTHERS.get(op) ?? [];
+    if (immediates === undefined) throw new UnknownInstruction(`0x${op.toString(16)}`);
+    this.readImmediates(immediates);
+    this.pops = pops!;
+    this.pushes = pushes!;
+    this.isControl = op <= LAST_CONTROL && op !== OP.NOP;
+  }
+
+  private readImmediates(kind: Immediates): void {
+    switch (kind) {
+      case 'none':
         return;
-      case 0x01: // nop
+      case 'index':
+        this.immediate = this.unsigned();
         return;
-      case 0x02: // block
-      case 0x03: // loop
-      case OP.IF:
-      case 0x0c: // br
-      case 0x0d: // br_if
-        this.isControl = true;
-        this.unsigned();
-        return;
-      case 0x0e: // br_table
-        this.isControl = true;
+      case 'labels':
         for (let left = this.unsigned(); left >= 0; left--) this.unsigned();
         return;
-      case OP.CALL:
-        this.immediate = this.unsigned();
-        return;
-      case OP.CALL_INDIRECT:
+      case 'table':
         this.immediate = this.unsigned();
         if (this.unsigned() !== 0) throw new UnknownInstruction('a call through another table');
-        this.pops = 1;
         return;
-      case OP.DROP:
-        this.pops = 1;
-        return;
-      case OP.SELECT:
-        this.pops = 3;
-        this.pushes = 1;
-        return;
-      case OP.LOCAL_GET:
-      case OP.GLOBAL_GET:
-        this.immediate = this.unsigned();
-        this.pushes = 1;
-        return;
-      case OP.LOCAL_SET:
-      case OP.GLOBAL_SET:
-        this.immediate = this.unsigned();
-        this.pops = 1;
-        return;
-      case OP.LOCAL_TEE:
-        this.immediate = this.unsigned();
-        this.pops = 1;
-        this.pushes = 1;
-        return;
-      case OP.MEMORY_SIZE:
-      case OP.MEMORY_GROW:
+      case 'memory':
         if (this.bytes[this.at++] !== 0) throw new UnknownInstruction('another memory');
-        this.pops = op === OP.MEMORY_GROW ? 1 : 0;
-        this.pushes = 1;
         return;
-      case OP.I32_CONST:
+      case 'i32':
         this.immediate = this.signed();
-        this.pushes = 1;
         return;
-      case 0x42: // i64.const
+      case 'i64':
         while (this.bytes[this.at++]! & 128);
-        this.pushes = 1;
         return;
-      case 0x43: // f32.const
-      case 0x44: // f64.const
-        this.at += op === 0x43 ? 4 : 8;
-        this.pushes = 1;
+      case 'f32':
+      case 'f64':
+        this.at += kind === 'f32' ? 4 : 8;
         return;
-      case 0xfc: {
+      case 'saturating': {
         const saturating = this.unsigned();
         if (saturating > 7) throw new UnknownInstruction(`0xfc ${saturating}`);
-        this.pops = 1;
-        this.pushes = 1;
-        return;
       }
-      default:
-        throw new UnknownInstruction(`0x${op.toString(16)}`);
     }
   }
 

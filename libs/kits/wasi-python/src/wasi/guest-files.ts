@@ -13,7 +13,7 @@ import {
 import { ERRNO, FDFLAG_APPEND, FILETYPE, OFLAG, RIGHT, SET_TIME, type GuestMemory } from './guest-memory.js';
 
 /** The folder of a run: its working directory, with the files of its caller. */
-export const RUN_FOLDER = '/data';
+const RUN_FOLDER = '/data';
 /** Packages that the run can import. Nothing can write there. */
 export const PACKAGES_FOLDER = '/packages';
 /** Folders that a run may write to. Each run begins with new ones. */

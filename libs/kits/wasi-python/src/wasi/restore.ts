@@ -12,7 +12,7 @@ import { HostStop, type CapturedOutput } from './captured-output.js';
 import { LARGEST_STORE, UNIT_BYTES } from './dirty-pages.js';
 import { filesBelow, type Directory, type FileNode } from './file-tree.js';
 import { PAGE_BYTES } from './guest-memory.js';
-import type { GuestExports, Snapshot } from './snapshot.js';
+import { guestExports, type GuestExports, type Snapshot } from './snapshot.js';
 import type { ProgramBridge } from './program-bridge.js';
 import { GuestExit, WasiHost } from './wasi-host.js';
 
@@ -170,7 +170,7 @@ export class Guest {
   private instantiate(): GuestExports {
     const { memory, written } = this;
     const imports = { wasi_snapshot_preview1: this.host.imports(), env: written ? { memory, written } : { memory } };
-    const exports = new WebAssembly.Instance(this.code, imports).exports as unknown as GuestExports;
+    const exports = guestExports(new WebAssembly.Instance(this.code, imports));
     exports.__sp.value = this.snapshot.stackPointer;
     return exports;
   }

@@ -47,6 +47,8 @@ export interface GuestExports {
   __max_pages?: WebAssembly.Global;
 }
 
+export const guestExports = ({ exports }: WebAssembly.Instance) => exports as unknown as GuestExports;
+
 /** Thrown by the host at the quiescent point. JS exceptions unwind wasm frames, and the module has no handlers. */
 class QuiescentPoint extends Error {}
 
@@ -99,17 +101,9 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     return readClock(id, precision, at);
   };
   const instance = new WebAssembly.Instance(boot, { wasi_snapshot_preview1: imports, env: { memory } });
-  const guest = instance.exports as unknown as GuestExports;
+  const guest = guestExports(instance);
   const stackTop = guest.__sp.value as number;
-  try {
-    guest._start();
-    throw new Error(`the boot script ended without a snapshot: ${output.text(2)}`);
-  } catch (error) {
-    if (error instanceof GuestExit) {
-      throw new Error(`the boot script exited with ${error.code}: ${output.text(2)}`, { cause: error });
-    }
-    if (!(error instanceof QuiescentPoint)) throw error;
-  }
+  runToQuiescence(guest, () => output.text(2));
   const { entry } = addresses!;
   const view = new DataView(memory.buffer);
   const callSlot = view.getUint32(view.getUint32(entry + OB_TYPE, true) + TP_CALL, true);
@@ -124,6 +118,18 @@ export function takeSnapshot(boot: WebAssembly.Module, minPages: number, options
     ...addresses!,
     callSlot,
   };
+}
+
+/** Runs the boot script up to its snapshot. @throws Error with its stderr if it ends or fails before */
+function runToQuiescence(guest: GuestExports, stderr: () => string): void {
+  try {
+    guest._start();
+    throw new Error(`the boot script ended without a snapshot: ${stderr()}`);
+  } catch (error) {
+    if (error instanceof GuestExit)
+      throw new Error(`the boot script exited with ${error.code}: ${stderr()}`, { cause: error });
+    if (!(error instanceof QuiescentPoint)) throw error;
+  }
 }
 
 /** Copies the chunks of a memory that are not zero, and lists their ranges, with adjacent chunks joined. */

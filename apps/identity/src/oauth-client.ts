@@ -39,12 +39,13 @@ export class OAuthClient {
       state,
       code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
-      ...(auth.scopes && { scope: auth.scopes.join(' ') }),
-      ...(auth.resource !== undefined && { resource: auth.resource }),
+      scope: auth.scopes?.join(' '),
+      resource: auth.resource,
       // OpenID Connect Core section 11: a refresh token may need consent to offline access.
-      ...(auth.scopes?.includes('offline_access') && { prompt: 'consent' }),
+      prompt: auth.scopes?.includes('offline_access') ? 'consent' : undefined,
     };
-    for (const [name, value] of Object.entries(parameters)) endpoint.searchParams.set(name, value);
+    for (const [name, value] of Object.entries(parameters))
+      if (value !== undefined) endpoint.searchParams.set(name, value);
     return { auth, url: endpoint.href, state, verifier };
   }
 

@@ -155,17 +155,17 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
-  async callAsync<K extends keyof Tools & string>(
+  callAsync<K extends keyof Tools & string>(
     name: K,
     args: Tools[K]['arguments'],
     options: CallOptions = {},
   ): Promise<AcceptedBody> {
-    return (await this.#execute(
-      name,
-      args,
-      { ...options, waitMs: READ_TIMEOUT_MS },
-      { mode: 'async' },
-    )) as AcceptedBody;
+    return this.#start(name, args, options);
+  }
+
+  async #start(name: string, args: object, options: CallOptions): Promise<AcceptedBody> {
+    const sent = { ...options, waitMs: READ_TIMEOUT_MS };
+    return (await this.#execute(name, args, sent, { mode: 'async' })) as AcceptedBody;
   }
 
   /**
@@ -257,16 +257,14 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     route: K,
     sent: RouteRequest<K> & AnyRequest & { signal: AbortSignal; lastId?: string },
   ): AsyncGenerator<ServerEvent> {
-    const headers = {
-      accept: 'text/event-stream',
-      ...(sent.lastId === undefined ? {} : { 'last-event-id': sent.lastId }),
-    };
-    const response = await this.#fetch(this.#base + pathOf(route, sent), {
-      headers: { ...this.#headers, ...headers },
-      signal: sent.signal,
-    }).catch((cause: unknown) => {
-      throw this.#unanswered(cause, sent.signal);
-    });
+    const headers: Record<string, string> = { ...this.#headers, accept: 'text/event-stream' };
+    if (sent.lastId !== undefined) headers['last-event-id'] = sent.lastId;
+    const { signal } = sent;
+    const response = await this.#fetch(this.#base + pathOf(route, sent), { headers, signal }).catch(
+      (cause: unknown) => {
+        throw this.#unanswered(cause, sent.signal);
+      },
+    );
     if (!response.ok)
       throw errorOfBody(response.status, parse(await response.text()), response.headers.get('retry-after'));
     // 204: the last event was received before.
@@ -285,13 +283,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     onProgress: (progress: CallProgress) => void,
   ): Promise<ToolCallResult<Output>> {
     const { waitMs = 600_000, signal } = options;
-    const accepted = (await this.#execute(
-      name,
-      args,
-      { ...options, waitMs: READ_TIMEOUT_MS },
-      { mode: 'async' },
-    )) as AcceptedBody;
-    const callId = accepted.call_id;
+    const { call_id: callId } = await this.#start(name, args, options);
     const timeout = AbortSignal.timeout(waitMs);
     for await (const event of this.follow<Output>(callId, {
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
@@ -360,17 +352,16 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   ): Promise<{ body: unknown; headers: Headers }> {
     const { body: json, signal, timeoutMs } = sent;
     const timeout = AbortSignal.timeout(Math.ceil(timeoutMs));
+    const requestHeaders: Record<string, string> = { ...this.#headers };
+    if (json) requestHeaders['content-type'] = 'application/json';
+    // The first request of the key may still run.
+    if (json && isRepeated) requestHeaders['prefer'] = `wait=${Math.ceil(timeoutMs / 1_000)}`;
     let response: Response;
     let text: string;
     try {
       response = await this.#fetch(this.#base + pathOf(route, sent), {
         method: route.split(' ', 1)[0],
-        headers: {
-          ...this.#headers,
-          ...(json ? { 'content-type': 'application/json' } : {}),
-          // The first request of the key may still run.
-          ...(json && isRepeated ? { prefer: `wait=${Math.ceil(timeoutMs / 1_000)}` } : {}),
-        },
+        headers: requestHeaders,
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
         body: json === undefined ? undefined : JSON.stringify(json),
       });

@@ -53,7 +53,7 @@ export class ToolfleetNatsClient<Tools extends ToolTypes<Tools> = AnyTools> {
         user: options.user,
         pass: options.password,
         // deploy/nats.conf allows a user to subscribe below its own name only
-        ...(options.user && { inboxPrefix: `_INBOX.${options.user}` }),
+        inboxPrefix: options.user && `_INBOX.${options.user}`,
         maxReconnectAttempts: -1,
         noAsyncTraces: true,
       });

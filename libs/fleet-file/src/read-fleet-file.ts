@@ -216,18 +216,11 @@ function readDocument(document: JsonObject): FleetFile {
     faults.push(...findFaults(schema, section, name));
     sections[name] = section;
   }
-  if (faults.length === 0) {
-    faults.push(...findInterceptorFaults(sections.interceptors as unknown as Sections['interceptors']));
-    faults.push(...findSignInFaults(sections.sign_in as unknown as SignInSettings));
-  }
-  const read: FleetFile = {
-    ...(sections as unknown as Sections),
-    isConfigured: true,
-    openapi: [],
-    mcp: [],
-    toolsets: {},
-    refused: [],
-  };
+  // What its schema accepts has its type; with faults, nothing reads it.
+  const checked = sections as unknown as Sections;
+  if (faults.length === 0)
+    faults.push(...findInterceptorFaults(checked.interceptors), ...findSignInFaults(checked.sign_in));
+  const read: FleetFile = { ...checked, isConfigured: true, openapi: [], mcp: [], toolsets: {}, refused: [] };
   for (const section of Object.keys(ENTRY_SECTIONS) as (keyof typeof ENTRY_SECTIONS)[])
     faults.push(...readEntries(read, section, document[section] ?? {}));
   if (faults.length > 0) throw new FleetFileError('', faults);

@@ -2,7 +2,7 @@
  * The schema of the configuration file, with every key of every level. The text of an error says "must be …" and the `title` of the
  * schema, or a description made from its keywords.
  */
-import type { JsonObject } from '@toolfleet/contracts';
+import { jsonObject, type JsonObject } from '@toolfleet/contracts';
 import { RIGHT_NAMES, ROLES } from '@toolfleet/contracts/roles';
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
 import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
@@ -15,11 +15,7 @@ const texts: JsonObject = { type: 'array', items: text };
 const mapping: JsonObject = { type: 'object' };
 const amount: JsonObject = { type: 'number', minimum: 0 };
 const choice = (...values: string[]): JsonObject => ({ enum: values });
-const integer = (minimum: number, maximum?: number): JsonObject => ({
-  type: 'integer',
-  minimum,
-  ...(maximum === undefined ? {} : { maximum }),
-});
+const integer = (minimum: number, maximum?: number): JsonObject => jsonObject({ type: 'integer', minimum, maximum });
 const pattern = (expression: string, title: string): JsonObject => ({ type: 'string', pattern: expression, title });
 /** A mapping with these keys and no others. */
 const record = (properties: Record<string, JsonObject>, more: JsonObject = {}): JsonObject => ({
@@ -29,11 +25,8 @@ const record = (properties: Record<string, JsonObject>, more: JsonObject = {}): 
   ...more,
 });
 /** A mapping from names to values of one kind. */
-const mapOf = (value: JsonObject, names?: JsonObject): JsonObject => ({
-  type: 'object',
-  additionalProperties: value,
-  ...(names ? { propertyNames: names } : {}),
-});
+const mapOf = (value: JsonObject, names?: JsonObject): JsonObject =>
+  jsonObject({ type: 'object', additionalProperties: value, propertyNames: names });
 
 const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
 const { memory_limit_mb: memoryLimit = {}, ...sourceSettings } = toolSettings;

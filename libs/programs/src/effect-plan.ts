@@ -139,12 +139,9 @@ export function showEffect({
   microUsd,
   questions,
 }: Pick<PlannedEffect, 'tool' | 'arguments' | 'microUsd' | 'questions'>): JsonObject {
-  return {
-    tool,
-    arguments: args,
-    max_cost_usd: toUsd(microUsd),
-    ...(questions.length > 0 && { questions: [...questions] }),
-  };
+  const shown: JsonObject = { tool, arguments: args, max_cost_usd: toUsd(microUsd) };
+  if (questions.length > 0) shown.questions = [...questions];
+  return shown;
 }
 
 const identityOf = ({ tool, revision, arguments: args }: PlannedEffect): string =>

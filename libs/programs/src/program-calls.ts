@@ -227,12 +227,7 @@ export class ProgramCalls {
 
   private refuse({ n, path, tool, code, message, details }: RefusedCall): void {
     const made = { n, tool, ok: false, ms: 0, cost_usd: 0, key: this.keyOf(n), code };
-    this.keepAnswer({
-      n,
-      path,
-      answer: refusal(n, new ToolError(code, { message, ...(details && { details }) })),
-      made,
-    });
+    this.keepAnswer({ n, path, answer: refusal(n, new ToolError(code, { message, details })), made });
   }
 
   /** The limit that a new question exceeds. */
@@ -317,10 +312,9 @@ export class ProgramCalls {
 
   private readonly keyOf = (n: number): string => `${this.call.callId}#${n}`;
 
-  private async callTool(n: number, { tool, args, select }: AskedCall, path: QuestionPath): Promise<JsonObject> {
+  private async callTool(n: number, asked: AskedCall, path: QuestionPath): Promise<JsonObject> {
+    const { tool } = asked;
     const { call, ports } = this;
-    const key = this.keyOf(n);
-    const callId = newCallId(ports.clock.now());
     this.running.set(n, tool);
     const from = ports.clock.monotonic();
     let cost: MicroUsd = 0;
@@ -334,33 +328,7 @@ export class ProgramCalls {
       if (this.outsidePlan) throw this.outsidePlan;
       held = await this.hold(principal, tool);
       this.stop.signal.throwIfAborted();
-      const { context, client, limits, reuse, mode } = call.request;
-      const remainingMs = call.deadline.remainingMs();
-      const now = ports.clock.now();
-      const fields = { idempotency_key: this.plan?.dry ? undefined : key, cache: reuse.cache, select };
-      const request = callRequest(
-        { id: callId, tool, arguments: args, fields },
-        {
-          principal,
-          origin: principal.parentOrigin ?? 'public',
-          entryPoint: 'program',
-          context,
-          client,
-          signal: AbortSignal.any([call.signal, this.stop.signal]),
-          approval: { asks: false, parks: this.waits.isAllowed, given: this.waits.given(n) },
-          effects: this.plan && {
-            dry: this.plan.dry,
-            meet: (effect, isEffect) => this.plan!.meet(n, effect, isEffect),
-          },
-        },
-        { beginsAt: now, maxMs: Math.min(remainingMs, limits.deadlineAt - now) },
-        {
-          // No other gateway takes over a program that runs at once, and this one remembers its answers.
-          keyForEffects: mode.kind !== 'resume',
-          // A gateway that takes over waits for a call that the lost one had begun.
-          idempotencyWaitMs: remainingMs,
-        },
-      );
+      const request = this.requestOf(n, asked, principal);
       const result = await call.active.makeCall(request);
       cost = result.usage.microUsd;
       if (result.replaced) fallback = this.note(n, tool, result.metadata);
@@ -380,12 +348,41 @@ export class ProgramCalls {
     this.highestMicroUsd.set(tool, Math.max(cost, this.highestMicroUsd.get(tool) ?? 0));
     const ms = Math.round(ports.clock.monotonic() - from);
     const ok = answer.ok === true;
-    const made: ProgramCall = { n, tool, ok, ms, cost_usd: toUsd(cost), key };
+    const made: ProgramCall = { n, tool, ok, ms, cost_usd: toUsd(cost), key: this.keyOf(n) };
     if (!ok) made.code = answer.code as Json;
     else if (fallback !== undefined) made.fallback = fallback;
     this.made.push(made);
     call.request.onProgress?.({ message: `${tool} ${ok ? 'finished' : 'failed'}`, progress: this.made.length });
     return answer;
+  }
+
+  /** The request of a call: within the limits of the program, and with its answer known by a key of its own. */
+  private requestOf(n: number, { tool, args, select }: AskedCall, principal: Principal): CallRequest {
+    const { call, plan, waits } = this;
+    const { context, client, limits, reuse, mode } = call.request;
+    const remainingMs = call.deadline.remainingMs();
+    const now = this.ports.clock.now();
+    const fields = { idempotency_key: plan?.dry ? undefined : this.keyOf(n), cache: reuse.cache, select };
+    return callRequest(
+      { id: newCallId(now), tool, arguments: args, fields },
+      {
+        principal,
+        origin: principal.parentOrigin ?? 'public',
+        entryPoint: 'program',
+        context,
+        client,
+        signal: AbortSignal.any([call.signal, this.stop.signal]),
+        approval: { asks: false, parks: waits.isAllowed, given: waits.given(n) },
+        effects: plan && { dry: plan.dry, meet: (effect, isEffect) => plan.meet(n, effect, isEffect) },
+      },
+      { beginsAt: now, maxMs: Math.min(remainingMs, limits.deadlineAt - now) },
+      {
+        // No other gateway takes over a program that runs at once, and this one remembers its answers.
+        keyForEffects: mode.kind !== 'resume',
+        // A gateway that takes over waits for a call that the lost one had begun.
+        idempotencyWaitMs: remainingMs,
+      },
+    );
   }
 
   /** Notes a call that waits for people; returns why any other one does not run. */

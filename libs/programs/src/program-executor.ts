@@ -11,7 +11,14 @@ import {
 import { PlanCheck, PlanDraft, showPlan } from './effect-plan.js';
 import { PROGRAM_LIMITS, type ProgramPorts, ProgramCalls } from './program-calls.js';
 import type { CredentialWatch } from '@toolfleet/access';
-import { isJsonObject, ToolError, toToolError, type Milliseconds, type ProgramPlan } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  jsonObject,
+  ToolError,
+  toToolError,
+  type Milliseconds,
+  type ProgramPlan,
+} from '@toolfleet/contracts';
 
 /** When a tenant with as many programs as it may have should try again. */
 const RETRY_MS = 1_000;
@@ -118,8 +125,8 @@ export class ProgramExecutor extends Executor {
     const { response, plan } = await this.#draft(call);
     const isComplete = response.ok;
     const { digest, ...effects } = showPlan(plan);
-    const shown = { ...(isComplete && { digest }), ...effects, complete: isComplete };
-    const output = { ...(isJsonObject(response.output) && response.output), plan: shown };
+    const shown = jsonObject({ digest: isComplete ? digest : undefined, ...effects, complete: isComplete });
+    const output = isJsonObject(response.output) ? { ...response.output, plan: shown } : { plan: shown };
     const total = `${plan.effects.length} effects, at most $${effects.max_cost_usd}`;
     const text = isComplete
       ? `Plan of ${total}; nothing of it was run. To run exactly these, send the same program with plan_digest ${digest}.`
@@ -166,7 +173,7 @@ export class ProgramExecutor extends Executor {
           signal: call.signal,
           onAsk: (question, bytes) => calls.answer(question, bytes),
           takesOver: mode.kind === 'resume',
-          ...(jobId !== undefined && { jobId }),
+          jobId,
         }),
       );
     } catch (thrown) {

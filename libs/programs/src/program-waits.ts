@@ -180,7 +180,7 @@ export class ProgramWaits {
 const approvalOf = ({ questions, revision, fingerprint }: WaitingCall, id: string): Approval => ({
   questions,
   revision,
-  ...(fingerprint !== undefined && { fingerprint }),
+  fingerprint,
   id,
 });
 

@@ -86,8 +86,10 @@ export class BudgetsController {
 export function toBudget({ scope, budget, ...limit }: LimitState, now: EpochMs) {
   return {
     scope,
-    ...(budget && { subject: budget.subject, period: budget.period, resets_at: resetsAt(budget.period, now) }),
-    ...(budget && budget.id !== '' && { subject_id: budget.id }),
+    subject: budget?.subject,
+    subject_id: budget?.id || undefined,
+    period: budget?.period,
+    resets_at: budget && resetsAt(budget.period, now),
     limit_usd: limit.limit_micro_usd === null ? null : toUsd(limit.limit_micro_usd),
     spent_usd: toUsd(limit.spent_micro_usd),
     held_usd: toUsd(limit.held_micro_usd),

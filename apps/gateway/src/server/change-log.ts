@@ -50,7 +50,7 @@ export class ChangeLog {
         path: members(params),
         query: members(query, queryNames),
         body: members(body, Array.isArray(route.audit) ? route.audit : []),
-        ...(answer instanceof Error ? {} : { id: idIn(answer.body) }),
+        id: answer instanceof Error ? undefined : idIn(answer.body),
         success: code === undefined,
         code,
       },

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import { isJsonObject, jsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { VendorAdapter } from './vendor-adapter.js';
 
 /** Metric names of users, mapped to the vendor's. */
@@ -28,9 +28,5 @@ export class DataInsightAdapter implements VendorAdapter {
 /** `start` and `end` are moved, not copied. */
 function renamed(range: JsonObject): JsonObject {
   const { start, end, ...rest } = range;
-  return {
-    ...rest,
-    ...(start === undefined ? {} : { startTime: start }),
-    ...(end === undefined ? {} : { endTime: end }),
-  };
+  return jsonObject({ ...rest, startTime: start, endTime: end });
 }

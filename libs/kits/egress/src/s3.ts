@@ -74,8 +74,8 @@ export class S3Bucket {
         'list-type': '2',
         prefix: prefix + start,
         'max-keys': String(Math.min(1_000, limit)),
-        ...(token === undefined ? {} : { 'continuation-token': token }),
       });
+      if (token !== undefined) query.set('continuation-token', token);
       const response = await this.send('GET', undefined, undefined, {}, `?${query}`);
       if (!response.ok) throw unavailable(response.status);
       const { objects, next } = readListing(await response.text());
@@ -95,16 +95,10 @@ export class S3Bucket {
   ): Promise<Response> {
     const { endpoint, bucket, prefix = '' } = this.options;
     const path = key === undefined ? '' : `/${(prefix + key).split('/').map(encodeURIComponent).join('/')}`;
-    const signed = await this.signer.sign(`${endpoint.replace(/\/$/, '')}/${bucket}${path}${query}`, {
-      method,
-      headers,
-      ...(body === undefined ? {} : { body: Buffer.from(body) }),
-    });
-    return this.options.fetch(signed.url, {
-      method,
-      headers: signed.headers,
-      ...(body === undefined ? {} : { body: Buffer.from(body) }),
-    });
+    const url = `${endpoint.replace(/\/$/, '')}/${bucket}${path}${query}`;
+    const content = body && Buffer.from(body);
+    const signed = await this.signer.sign(url, { method, headers, body: content });
+    return this.options.fetch(signed.url, { method, headers: signed.headers, body: content });
   }
 }
 

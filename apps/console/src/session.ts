@@ -8,47 +8,37 @@ import type { RequestAllowance } from './api/client.js';
  */
 const STORED = 'toolfleet.key';
 
-/** The key stored before a reload of this tab. */
-export function storedKey(): string | undefined {
-  try {
-    return sessionStorage.getItem(STORED) ?? undefined;
-  } catch {
-    return undefined; // storage is disabled: the key lasts until the page is reloaded
-  }
-}
-
-/** Stores the key for reloads of this tab, or removes it. */
-export function storeKey(key: string | undefined): void {
-  try {
-    if (key === undefined) sessionStorage.removeItem(STORED);
-    else sessionStorage.setItem(STORED, key);
-  } catch {
-    // storage is disabled
-  }
-}
-
 /** The view that the user left to sign in at the provider. */
 const PLACE = 'toolfleet.place';
 
+/** Where storage is disabled, the key lasts until the page is reloaded, and the start page opens after a sign-in. */
+function inTab<T>(use: (storage: Storage) => T): T | undefined {
+  try {
+    return use(sessionStorage);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The key stored before a reload of this tab. */
+export const storedKey = (): string | undefined => inTab((tab) => tab.getItem(STORED)) ?? undefined;
+
+/** Stores the key for reloads of this tab, or removes it. */
+export function storeKey(key: string | undefined): void {
+  inTab((tab) => (key === undefined ? tab.removeItem(STORED) : tab.setItem(STORED, key)));
+}
+
 /** Goes to the company's OpenID provider; the browser comes back signed in, to the same view. */
 export function goToProvider(): void {
-  try {
-    sessionStorage.setItem(PLACE, location.hash);
-  } catch {
-    // storage is disabled: the start page opens
-  }
+  inTab((tab) => tab.setItem(PLACE, location.hash));
   location.assign('/auth/sign-in');
 }
 
 /** Opens the view that was left for the sign-in. */
 export function returnToPlace(): void {
-  try {
-    const place = sessionStorage.getItem(PLACE);
-    sessionStorage.removeItem(PLACE);
-    if (place?.startsWith('#') && location.hash === '') location.hash = place;
-  } catch {
-    // storage is disabled
-  }
+  const place = inTab((tab) => tab.getItem(PLACE));
+  inTab((tab) => tab.removeItem(PLACE));
+  if (place?.startsWith('#') && location.hash === '') location.hash = place;
 }
 
 /** Redirect paths of authorization servers, one for each source. */

@@ -43,13 +43,17 @@ export function Head({ title, about, refreshes, children }: HeadProps) {
   );
 }
 
-/** A section with its title, or named by `label` alone. `aside` stands next to the title. */
+/** A section with its title, named by `label` if there is one. `aside` stands next to the title. */
 export function Card(props: { title?: ReactNode; label?: string; aside?: ReactNode; children?: ReactNode }) {
   const { title, label, aside, children } = props;
   const id = useId();
-  const heading = title !== undefined && <h2 id={id}>{title}</h2>;
+  const heading = title !== undefined && (
+    <h2 id={id} className="wrap">
+      {title}
+    </h2>
+  );
   return (
-    <section className="card stack" aria-labelledby={heading ? id : undefined} aria-label={label}>
+    <section className="card stack" aria-labelledby={heading && !label ? id : undefined} aria-label={label}>
       {aside === undefined ? heading : <Spread aside={aside}>{heading}</Spread>}
       {children}
     </section>

@@ -23,6 +23,28 @@ export function Meter({ used, held = 0, total, label }: { used: number; held?: n
   );
 }
 
+interface LimitProps {
+  text: string;
+  /** Of the limit, in words. */
+  limit: string;
+  label: string;
+  used: number;
+  held?: number;
+  /** Null without a limit. */
+  total: number | null;
+}
+
+/** Usage of a limit, in words and as a meter. */
+export const LimitMeter = ({ text, limit, total, ...meter }: LimitProps) => (
+  <div className="stack tight">
+    <span className="row spread small">
+      <span>{text}</span>
+      <span className="numbers">{limit}</span>
+    </span>
+    {total !== null && <Meter total={total} {...meter} />}
+  </div>
+);
+
 /** Stages of a call in their order, with names and colors. */
 export const STAGES = [
   ['admit_ms', 'checks', 's3'],

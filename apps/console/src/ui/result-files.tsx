@@ -40,26 +40,18 @@ export function ResultFiles({ body, tool }: { body: CallBody; tool: string }) {
 
 function ShownFile({ file }: { file: ResultFile }) {
   const { contentType, name } = file;
+  const isPicture = PICTURE.test(contentType);
+  const url = useObjectUrl(isPicture || SOUND.test(contentType) ? file : undefined);
   return (
     <>
-      {PICTURE.test(contentType) && <Picture file={file} />}
-      {SOUND.test(contentType) && <Sound file={file} />}
+      {url !== undefined && isPicture && <img className="picture" src={url} alt={`Picture ${name} of the result`} />}
+      {url !== undefined && !isPicture && <audio controls src={url} aria-label={`Sound ${name} of the result`} />}
       <span>
         <Download file={file} />
       </span>
       <span className="visually-hidden">{name}</span>
     </>
   );
-}
-
-function Picture({ file }: { file: ResultFile }) {
-  const url = useObjectUrl(file);
-  return url === undefined ? null : <img className="picture" src={url} alt={`Picture ${file.name} of the result`} />;
-}
-
-function Sound({ file }: { file: ResultFile }) {
-  const url = useObjectUrl(file);
-  return url === undefined ? null : <audio controls src={url} aria-label={`Sound ${file.name} of the result`} />;
 }
 
 /** A link of a result. Only its address is shown: the console opens no address that a tool chose. */
@@ -90,10 +82,11 @@ function Download({ file }: { file: ResultFile }) {
   );
 }
 
-/** An address of the file's bytes while the component is mounted. */
-function useObjectUrl(file: ResultFile): string | undefined {
+/** An address of the bytes of a file while the component is mounted. */
+function useObjectUrl(file: ResultFile | undefined): string | undefined {
   const [url, setUrl] = useState<string>();
   useEffect(() => {
+    if (!file) return undefined;
     const made = URL.createObjectURL(new Blob([file.bytes as BlobPart], { type: file.contentType }));
     setUrl(made);
     return () => URL.revokeObjectURL(made);

@@ -6,8 +6,8 @@ import { seriesColor, StackedColumns } from '../chart/stacked-columns.js';
 import { compact, count, money } from '../format.js';
 import { RouteForm } from '../schema/route-form.js';
 import { useSigned } from '../session.js';
-import { ActionButton, Card, Choice, Empty, Head, Loaded, Segments, Spread } from '../ui/components.js';
-import { Meter } from '../ui/meters.js';
+import { ActionButton, Card, Choice, Empty, Head, Loaded, Segments } from '../ui/components.js';
+import { LimitMeter } from '../ui/meters.js';
 import { Table } from '../ui/table.js';
 import { TestRule } from './test-rule.js';
 
@@ -150,7 +150,7 @@ function describeScope({ scope, subject, subject_id: id }: Budget): string {
 
 function BudgetCard(props: { budget: Budget; onRemove: (() => Promise<unknown>) | undefined }) {
   const { budget, onRemove } = props;
-  const { spent_usd: spent, held_usd: held, spent_tokens: tokens } = budget;
+  const { spent_usd: spent, held_usd: held, spent_tokens: tokens, limit_usd: usd, limit_tokens: limit } = budget;
   const scope = describeScope(budget);
   const remove = onRemove && (
     <ActionButton danger hidden={`the budget of ${scope}`} question={`Remove the budget of ${scope}?`} work={onRemove}>
@@ -158,44 +158,26 @@ function BudgetCard(props: { budget: Budget; onRemove: (() => Promise<unknown>) 
     </ActionButton>
   );
   return (
-    <section className="card stack" aria-label={`Budget of the ${scope}`}>
-      <Spread aside={remove}>
-        <h2 className="wrap">{scope}</h2>
-      </Spread>
+    <Card title={scope} label={`Budget of the ${scope}`} aside={remove}>
       <LimitMeter
         text={`${money(spent)} spent${held > 0 ? `, ${money(held)} held` : ''}`}
-        amounts={{ used: spent, held, total: budget.limit_usd }}
-        format={money}
+        limit={usd === null ? 'no limit' : `of ${money(usd)}`}
+        used={spent}
+        held={held}
+        total={usd}
         label={`Money of the ${scope}`}
       />
       <LimitMeter
         text={`${count(tokens)} tokens`}
-        amounts={{ used: tokens, held: budget.held_tokens, total: budget.limit_tokens }}
-        format={count}
+        limit={limit === null ? 'no limit' : `of ${count(limit)}`}
+        used={tokens}
+        held={budget.held_tokens}
+        total={limit}
         label={`Tokens of the ${scope}`}
       />
-    </section>
+    </Card>
   );
 }
-
-interface LimitProps {
-  text: string;
-  /** `total` is null without a limit. */
-  amounts: { used: number; held: number; total: number | null };
-  format: (value: number) => string;
-  label: string;
-}
-
-/** Usage of a limit, in words and as a meter. */
-const LimitMeter = ({ text, amounts: { used, held, total: limit }, format, label }: LimitProps) => (
-  <div className="stack tight">
-    <span className="row spread small">
-      <span>{text}</span>
-      <span>{limit === null ? 'no limit' : `of ${format(limit)}`}</span>
-    </span>
-    {limit !== null && <Meter used={used} held={held} total={limit} label={label} />}
-  </div>
-);
 
 function OverTime({ rows, days }: { rows: UsageRow[]; days: string[] }) {
   const [chosen, setMeasure] = useState<Measure>();

@@ -1,8 +1,8 @@
 import type { Fleet, SlotStatus } from '@toolfleet/client';
 import { useRoute } from '../api/queries.js';
 import { count, duration } from '../format.js';
-import { Badge, Card, Empty, Facts, Head, Loaded } from '../ui/components.js';
-import { Meter } from '../ui/meters.js';
+import { Badge, Card, Empty, Facts, Head, Loaded, type Tone } from '../ui/components.js';
+import { LimitMeter } from '../ui/meters.js';
 
 const EVERY_MS = 3_000;
 /** A job that waits longer than this raises the alert QueueAgeHigh. */
@@ -41,19 +41,9 @@ export function QueuesView() {
 }
 
 function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
-  const isOld = queue.oldest_age_ms > OLD_MS;
+  const [tone, load] = stateOf(queue);
   return (
-    <section className="card stack" aria-label={`Queue ${queue.queue}`}>
-      <div className="row spread">
-        <h2>{queue.queue}</h2>
-        {queue.slots.total === 0 ? (
-          <Badge tone="bad">no worker</Badge>
-        ) : isOld ? (
-          <Badge tone="bad">waits long</Badge>
-        ) : (
-          <Badge tone="good">keeps up</Badge>
-        )}
-      </div>
+    <Card title={queue.queue} label={`Queue ${queue.queue}`} aside={<Badge tone={tone}>{load}</Badge>}>
       <Facts narrow facts={STATES.map(([state, text]) => [text, count(queue.jobs[state] ?? 0)] as const)} />
       <p className="small">
         Oldest waiting job: <strong>{queue.oldest_age_ms > 0 ? duration(queue.oldest_age_ms) : 'none waits'}</strong>
@@ -63,20 +53,23 @@ function QueueCard({ queue }: { queue: Fleet['queues'][number] }) {
         label={`Slots of ${queue.queue}`}
         of={`${count(queue.workers.length)} ${queue.workers.length === 1 ? 'worker' : 'workers'}`}
       />
-    </section>
+    </Card>
   );
 }
 
-const SlotMeter = ({ slots, label, of }: { slots: SlotStatus; label: string; of: string }) => (
-  <div className="stack tight">
-    <span className="row spread small">
-      <span>{of}</span>
-      <span className="numbers">
-        {count(slots.busy)} of {count(slots.total)} slots busy
-      </span>
-    </span>
-    <Meter used={slots.busy} total={slots.total} label={label} />
-  </div>
+function stateOf({ slots, oldest_age_ms: ageMs }: Fleet['queues'][number]): [Tone, string] {
+  if (slots.total === 0) return ['bad', 'no worker'];
+  return ageMs > OLD_MS ? ['bad', 'waits long'] : ['good', 'keeps up'];
+}
+
+const SlotMeter = ({ slots: { busy, total }, label, of }: { slots: SlotStatus; label: string; of: string }) => (
+  <LimitMeter
+    text={of}
+    limit={`${count(busy)} of ${count(total)} slots busy`}
+    used={busy}
+    total={total}
+    label={label}
+  />
 );
 
 function Executors({ executors }: { executors: Fleet['executors'] }) {

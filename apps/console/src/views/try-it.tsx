@@ -114,8 +114,7 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
     const id = await run(args, mode, session.trim());
     if (id !== call) location.replace(toAddress('tools', tool.name, id));
   };
-  const refusal =
-    tool.not_callable_because?.reason ?? (tool.available ? undefined : 'No executor currently serves it.');
+  const refusal = whyNotCallable(tool);
   return (
     <section className="stack" aria-labelledby="try">
       <form className="card stack" onSubmit={(event) => void submit(event)} noValidate>
@@ -154,6 +153,9 @@ export function TryIt({ tool, call }: { tool: CatalogToolDetail; call: string | 
     </section>
   );
 }
+
+const whyNotCallable = ({ not_callable_because: because, available }: CatalogToolDetail): string | undefined =>
+  because?.reason ?? (available ? undefined : 'No executor currently serves it.');
 
 function Examples(props: { tool: CatalogToolDetail; onChoose: (args: JsonObject) => void }) {
   const { input_examples: examples } = props.tool;

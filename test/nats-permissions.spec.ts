@@ -20,7 +20,6 @@ import {
   resultSubject,
   resumeSubject,
   SUBJECTS,
-  tenantSubject,
 } from '@toolfleet/contracts/subjects';
 import { TOOLSETS } from '@toolfleet/contracts/tool-definition';
 import { endChild, eventually, freePort, spawnChild } from '@toolfleet/testing';
@@ -82,7 +81,7 @@ const PROBES = [
   ...TOOLSETS.map(builtinSubject),
   ...TOOLSETS.map(registerSubject),
   ...['acme', 'evil'].flatMap((tenant) => [
-    ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, tenant)),
+    ...CALL_SUBJECTS.map((subject) => `${subject}.${tenant}`),
     resultSubject(tenant, 'c1'),
     eventSubject(tenant, 'call.finished'),
   ]),

@@ -3,14 +3,7 @@
  * subjects are the contract's, so a new one is attacked as soon as it exists.
  */
 import { randomBytes } from 'node:crypto';
-import {
-  breakerSubject,
-  builtinSubject,
-  HEADERS,
-  resultSubject,
-  SUBJECTS,
-  tenantSubject,
-} from '@toolfleet/contracts/subjects';
+import { breakerSubject, builtinSubject, HEADERS, resultSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -27,7 +20,7 @@ const TOOLSETS: readonly Toolset[] = ['compute', 'web', 'files', 'agent'];
 const CALL_SUBJECTS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
 const EVERY_SUBJECT = [
   ...Object.values(SUBJECTS),
-  ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, 'globex')),
+  ...CALL_SUBJECTS.map((subject) => `${subject}.globex`),
   ...TOOLSETS.map(builtinSubject),
   resultSubject('globex', 'x'),
   'exec.progress.a.b',
@@ -235,7 +228,7 @@ describe('hostile messages on NATS', () => {
   it('one unknown key of the largest size, without a credential, is answered in a few bytes', async () => {
     const listener = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'abuse' });
     await abused.survives(async () => {
-      const subjects = [...CALL_SUBJECTS, ...CALL_SUBJECTS.map((subject) => tenantSubject(subject, 'globex'))];
+      const subjects = [...CALL_SUBJECTS, ...CALL_SUBJECTS.map((subject) => `${subject}.globex`)];
       for (const subject of FULL_LENGTH ? subjects : subjects.slice(0, 2)) {
         const body = { name: 'calculator', arguments: {}, ['k'.repeat(MAX_PAYLOAD / 2)]: 1 };
         await expect(listener.request(subject, body, { timeoutMs: 20_000 })).rejects.toMatchObject({

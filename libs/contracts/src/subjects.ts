@@ -2,6 +2,7 @@ import type { Binding, Toolset } from './tool-definition.js';
 
 /** Every NATS subject of the fleet. A test compares `docs/subjects.md` and `deploy/nats.conf` with it. */
 export const SUBJECTS = {
+  /** These four also with the name of a tenant, such as `tool.call.acme`: nats.conf allows only that tenant to publish to it. */
   toolCall: 'tool.call',
   toolBatch: 'tool.batch',
   toolList: 'tool.list',
@@ -112,14 +113,6 @@ export const SUBJECTS = {
   /** Published by every gateway and executor every few seconds, for operators' views. */
   fleetStatus: 'fleet.status',
 } as const;
-
-/** A tenant's own subject, e.g. `tool.call.acme`. nats.conf allows only that tenant to publish to it. */
-export function tenantSubject(
-  subject: 'tool.call' | 'tool.batch' | 'tool.list' | 'tool.cancel',
-  tenantId: string,
-): string {
-  return `${subject}.${tenantId}`;
-}
 
 /** Subject on which the result of an asynchronous call is published. */
 export function resultSubject(tenantId: string, callId: string): string {

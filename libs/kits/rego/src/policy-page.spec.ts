@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { DECLARED } from '../spec/declared-categories.js';
-import { builtinNames } from './builtins/catalogue.js';
+import { BUILTINS } from './builtins/catalogue.js';
 import { parseModule } from './parse.js';
 import { Program } from './program.js';
 
@@ -24,6 +24,9 @@ describe('docs/policy.md', () => {
   });
 
   it('lists the builtins there are', () => {
-    expect(listUnder('Builtins').toSorted()).toEqual(builtinNames());
+    // Policies have signs in place of these.
+    const operators = ['equal', 'neq', 'lt', 'gt', 'lte', 'gte', 'plus', 'minus', 'mul', 'div', 'rem', 'or', 'and'];
+    const names = [...BUILTINS.keys()].filter((name) => !operators.includes(name) && !name.startsWith('internal.'));
+    expect(listUnder('Builtins').toSorted()).toEqual(names.toSorted());
   });
 });

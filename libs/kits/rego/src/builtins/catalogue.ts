@@ -11,9 +11,3 @@ export type Builtins = ReadonlyMap<string, Builtin>;
 export const BUILTINS: Builtins = new Map<string, Builtin>(
   [NUMBER_BUILTINS, COLLECTION_BUILTINS, STRING_BUILTINS, TYPE_BUILTINS].flatMap((group) => Object.entries(group)),
 );
-
-/** Names that a policy can call; operators have signs instead. */
-export function builtinNames(): string[] {
-  const operators = ['equal', 'neq', 'lt', 'gt', 'lte', 'gte', 'plus', 'minus', 'mul', 'div', 'rem', 'or', 'and'];
-  return [...BUILTINS.keys()].filter((name) => !operators.includes(name) && !name.startsWith('internal.')).toSorted();
-}

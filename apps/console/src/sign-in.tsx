@@ -53,41 +53,16 @@ function useSignIn(resumes: boolean, onSignedIn: OnSignedIn) {
   return { busy, fault, setFault, provider, prove };
 }
 
-interface KeyProps {
-  value: string;
-  onChange: (key: string) => void;
-  isRefused: boolean;
-  message: string | undefined;
-}
-
-/** The key and why it was refused, or why the caller has to sign in again. */
-const KeyField = ({ value, onChange, isRefused, message }: KeyProps) => (
-  <div className="field">
-    <label htmlFor="key">API key</label>
-    <input
-      id="key"
-      type="password"
-      autoComplete="off"
-      spellCheck={false}
-      value={value}
-      onChange={({ target }) => onChange(target.value)}
-      aria-invalid={isRefused}
-      aria-describedby="sign-in-fault"
-    />
-    <p id="sign-in-fault" className="fault" role="alert">
-      {message}
-    </p>
-  </div>
-);
-
-interface SignInProps {
+/** Offers the sign-in at the company's provider, and asks for a key and checks it. */
+export function SignIn({
+  message,
+  resumes,
+  onSignedIn,
+}: {
   message: string | undefined;
   resumes: boolean;
   onSignedIn: OnSignedIn;
-}
-
-/** Offers the sign-in at the company's provider, and asks for a key and checks it. */
-export function SignIn({ message, resumes, onSignedIn }: SignInProps) {
+}) {
   const { busy, fault, setFault, provider, prove } = useSignIn(resumes, onSignedIn);
   const [key, setKey] = useState('');
   const submit = (event: FormEvent) => {
@@ -111,7 +86,22 @@ export function SignIn({ message, resumes, onSignedIn }: SignInProps) {
             Sign in with {provider}
           </button>
         )}
-        <KeyField value={key} onChange={setKey} isRefused={fault !== undefined} message={fault ?? message} />
+        <div className="field">
+          <label htmlFor="key">API key</label>
+          <input
+            id="key"
+            type="password"
+            autoComplete="off"
+            spellCheck={false}
+            value={key}
+            onChange={(event) => setKey(event.target.value)}
+            aria-invalid={fault !== undefined}
+            aria-describedby="sign-in-fault"
+          />
+          <p id="sign-in-fault" className="fault" role="alert">
+            {fault ?? message}
+          </p>
+        </div>
         <button className={provider === undefined ? 'primary' : undefined} disabled={busy}>
           {busy ? 'Checking…' : provider === undefined ? 'Sign in' : 'Sign in with a key'}
         </button>

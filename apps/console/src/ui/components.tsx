@@ -128,6 +128,16 @@ export const Verbatim = ({ label, text }: { label: string; text: string }) => (
   </pre>
 );
 
+/** A text with its title, and a button that copies it. */
+export const Snippet = ({ title, text, copies }: { title: string; text: string; copies?: boolean }) => (
+  <div className="stack tight">
+    <Spread aside={copies && <CopyButton text={text} />}>
+      <h3>{title}</h3>
+    </Spread>
+    <Verbatim label={title} text={text} />
+  </div>
+);
+
 /** Text that only screen readers read: the rest of the name of a link or button. */
 export const Hidden = ({ children }: { children: ReactNode }) => <span className="visually-hidden"> {children}</span>;
 

@@ -2,7 +2,7 @@ import type { CallBody, JsonObject } from '@toolfleet/client';
 import { duration, money, pretty } from '../format.js';
 import { asObject } from '../schema/form.js';
 import { toAddress } from '../router.js';
-import { Badge, Card, ErrorNotice, Notice, Verbatim } from '../ui/components.js';
+import { Badge, Card, ErrorNotice, Notice, Snippet } from '../ui/components.js';
 import { ResultFiles } from '../ui/result-files.js';
 import { Stages } from '../ui/meters.js';
 import type { OutcomeState } from './follow-call.js';
@@ -80,8 +80,8 @@ function Ended({
       {!body.success && <Failure error={body.error} metadata={metadata} />}
       {withTiming && <Timing body={body} />}
       {metadata['dry_run'] === true ? <DryRun output={asObject(output)} /> : null}
-      {output !== null && <Output title="Output" text={outputText} />}
-      {text !== '' && text !== outputText && <Output title="Text for models" text={text} />}
+      {output !== null && <Snippet title="Output" text={outputText} />}
+      {text !== '' && text !== outputText && <Snippet title="Text for models" text={text} />}
       <ResultFiles body={body} tool={tool} />
       <p className="small soft row">
         {money(usage.cost_usd)} · {usage.tokens} tokens
@@ -90,13 +90,6 @@ function Ended({
     </Card>
   );
 }
-
-const Output = ({ title, text }: { title: string; text: string }) => (
-  <div className="stack tight">
-    <h3>{title}</h3>
-    <Verbatim label={title} text={text} />
-  </div>
-);
 
 function OutcomeBadges({ body }: { body: CallBody }) {
   const { dry_run: dryRun, provenance } = body.metadata;

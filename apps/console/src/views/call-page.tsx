@@ -4,8 +4,7 @@ import { useRoute } from '../api/queries.js';
 import { count, dateTime, duration, money, pretty } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { useSigned } from '../session.js';
-import { Back, Card, Empty, ErrorNotice, Facts, Head, Verbatim } from '../ui/components.js';
-import { CopyButton } from '../ui/copy-button.js';
+import { Back, Card, Empty, ErrorNotice, Facts, Head, Snippet, Verbatim } from '../ui/components.js';
 import { BodyNotes, BodySection, useBody, WhyNoBody, type ShownBody } from './call-body.js';
 import { CallOutcome } from './call-outcome.js';
 import { Attempts, CallFailure, CallTimeline } from './call-record.js';
@@ -181,8 +180,9 @@ function Arguments(props: { tool: string | undefined; args: JsonObject | undefin
         <WhyNoBody body={body} />
       )}
       {tool !== undefined && (
-        <Command
-          label={args ? 'As curl' : 'As curl, without its arguments'}
+        <Snippet
+          copies
+          title={args ? 'As curl' : 'As curl, without its arguments'}
           text={toCurl(location.origin, tool, args ?? {})}
         />
       )}
@@ -207,7 +207,7 @@ function Logs({ call, logs = {} }: { call: FinishedCall; logs: FinishedCallDetai
         (/^https?:/.test(search) ? (
           <Outside address={search}>Log lines</Outside>
         ) : (
-          <Command label="Command" text={search} />
+          <Snippet copies title="Command" text={search} />
         ))}
       {me.operator && search === undefined && (
         <p className="small soft">GATEWAY_LOG_SEARCH can show a link or a command here.</p>
@@ -223,14 +223,4 @@ const Outside = ({ address, children }: { address: string; children: string }) =
       {children}
     </a>
   </p>
-);
-
-const Command = ({ label, text }: { label: string; text: string }) => (
-  <div className="stack tight">
-    <div className="row spread">
-      <h3>{label}</h3>
-      <CopyButton text={text} />
-    </div>
-    <Verbatim label={label} text={text} />
-  </div>
 );

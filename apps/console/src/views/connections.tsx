@@ -37,7 +37,11 @@ export function ConnectionsView({ item }: { item: string | undefined }) {
         <TextInput type="search" label="User" value={user} placeholder={me.user_id} onChange={setUser} />
       )}
       <ErrorNotice error={error} />
-      {connected !== undefined && isConnected && <Connected source={connected} />}
+      {connected !== undefined && isConnected && (
+        <Notice tone="good" role="status" title={`${connected} is connected`}>
+          <span>Tools of it act with your account now. You can go back to where you came from.</span>
+        </Notice>
+      )}
       <Loaded query={query}>
         {(connections) => (
           <>
@@ -73,12 +77,6 @@ function useFinishedSignIn(onConnected: (source: string) => void): ToolCallError
   }, []);
   return error;
 }
-
-const Connected = ({ source }: { source: string }) => (
-  <Notice tone="good" role="status" title={`${source} is connected`}>
-    <span>Tools of it act with your account now. You can go back to where you came from.</span>
-  </Notice>
-);
 
 function WhyNone({ connections, chosen }: { connections: readonly Connection[]; chosen: string | undefined }) {
   if (connections.length === 0) return <Empty>No source acts as its users.</Empty>;

@@ -1,4 +1,4 @@
-import type { Server, ServerResponse } from 'node:http';
+import { maxHeaderSize, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { ToolError } from '@toolfleet/contracts';
@@ -29,6 +29,22 @@ export function serverOptions({ requestTimeoutMs }: ConnectionLimits) {
     headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
     connectionsCheckingInterval: LOOK_MS,
   };
+}
+
+/** Status and message by the code of Node. */
+const UNREADABLE: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request did not arrive in time'],
+  HPE_HEADER_OVERFLOW: [431, `The path and headers are longer than ${maxHeaderSize} bytes`],
+};
+
+/** Answers a request that Node could not read with the body of every error, and closes its connection. */
+export function refuseUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy(error);
+  const [status, message] = UNREADABLE[error.code ?? ''] ?? [400, `The request is not HTTP/1.1: ${error.message}`];
+  const body = JSON.stringify(errorBody(new ToolError('REQUEST_INVALID', { message })));
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\nContent-Type: application/json`;
+  socket.write(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  socket.destroySoon();
 }
 
 /** Closes new connections beyond the limits; open ones are not affected. */

@@ -325,6 +325,14 @@ describe('a stranger', () => {
   });
 });
 
+/** Body of the answer to an unreadable request. */
+const UNREADABLE = {
+  error: expect.any(String),
+  code: 'REQUEST_INVALID',
+  hint: expect.any(String),
+  doc_url: docUrl('REQUEST_INVALID'),
+};
+
 describe('connections', () => {
   it.each([
     ['headers', 'POST /echo HTTP/1.1\r\nHost: localhost\r\n'],
@@ -334,6 +342,21 @@ describe('connections', () => {
     socket.write(sent);
     await ended;
     expect(text()).toMatch(/^HTTP\/1.1 408 /);
+    expect(JSON.parse(text().split('\r\n\r\n')[1]!)).toMatchObject(UNREADABLE);
+  });
+
+  it.each<[string, string, number, RegExp]>([
+    ['of another protocol', 'SSH-2.0-OpenSSH\r\n\r\n', 400, /not HTTP\/1.1: Parse Error/],
+    ['of TLS', '\u0016\u0003\u0001\u0002\u0000\u0001', 400, /not HTTP\/1.1/],
+    ['with two lengths', head('Content-Length: 1', 'Content-Length: 2'), 400, /not HTTP\/1.1/],
+    ['with headers without an end', head(`X-Long: ${'x'.repeat(20_000)}`), 431, /longer than 16384 bytes/],
+  ])('%s are refused in the shape of every error', async (_what, sent, status, message) => {
+    const { socket, text, ended } = open();
+    socket.write(sent);
+    await ended;
+    const [answer = '', body = ''] = text().split('\r\n\r\n');
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(JSON.parse(body)).toEqual({ ...UNREADABLE, error: expect.stringMatching(message) });
   });
 
   it('stay open between requests for the set time, which the answer names', async () => {

@@ -9,6 +9,7 @@ import { admitBeforeBody, type AuthenticateSender, answerWrongMethods } from './
 import {
   limitConnections,
   serverOptions,
+  refuseUnreadable,
   type ConnectionLimits,
   closeStalledAnswers,
   serveInOrder,
@@ -70,6 +71,7 @@ export class GatewayServer implements LifecycleComponent {
         return503OnClosing: false,
         forceCloseConnections: 'idle',
         routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+        clientErrorHandler: refuseUnreadable,
         frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
           sendError(reply, request.url, toRequestError(error)),
       }),

@@ -1,6 +1,6 @@
 /**
- * Looks at every link of the built site: a link to a page, an anchor or a picture that is not there is an error. `doc_url` of each error
- * of the catalogue, as the fleet sends it, must lead to its paragraph.
+ * Looks at every link of the built site: a link to a page, an anchor or a picture that is not there is an error. Each error of the
+ * catalogue must have its paragraph.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -28,7 +28,7 @@ for (const [path, html] of pages) {
 }
 for (const [, code] of readPage('docs/errors.md').matchAll(/^### `([A-Z_]+)`$/gm)) {
   const fault = faultOf('index.html', `docs/errors.html#${code.toLowerCase()}`);
-  if (fault) faults.push(`doc_url of ${code} ${fault}`);
+  if (fault) faults.push(`the paragraph of ${code} ${fault}`);
 }
 process.stdout.write(`${links} links of ${pages.size} pages, ${faults.length} broken\n`);
 if (faults.length > 0) {

@@ -294,7 +294,7 @@ describe('reference pages', () => {
     const codes = Object.keys(CATALOGUE) as ErrorCode[];
     const paragraphs = [...text.matchAll(/^### `([A-Z_]+)`\n\n(.{60,}(?:\n.+)*)$/gm)].map(([, code]) => code);
     expect(paragraphs).toEqual(codes);
-    for (const code of codes) expect(docUrl(code)).toBe(`docs/errors.md#${code.toLowerCase()}`);
+    for (const code of codes) expect(docUrl(code)).toBe(`/docs/errors#${code.toLowerCase()}`);
   });
 
   it('the table of charges in budgets.md has every code of a failure once, with its charge', () => {

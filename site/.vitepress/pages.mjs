@@ -103,7 +103,7 @@ export const GROUPS = [
 
 export const PAGES = GROUPS.flatMap(({ pages }) => pages);
 
-/** Path of a page on the site. Pages keep the paths of the repository, so that `doc_url` of an error leads to the same place. */
+/** Path of a page on the site. Pages keep the paths of the repository. */
 export const addressOf = (page) => `/${page === 'README.md' ? 'index' : page.replace(/\.md$/, '')}`;
 
 export const readPage = (page) => readFileSync(join(ROOT, page), 'utf8');

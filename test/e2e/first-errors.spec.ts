@@ -156,14 +156,15 @@ describe('a request near the right one', () => {
     ],
     ['batch-execute', { name: 'calculator', arguments: {} }, 'put this call into an array'],
   ])('of %s learns what to change', async (path, body, message) => {
-    expect(await fleet.ask({ path: `/api/v1/tools/${path}`, body })).toMatchObject({
+    const refused = await fleet.ask({ path: `/api/v1/tools/${path}`, body });
+    expect(refused).toMatchObject({
       status: 400,
-      body: {
-        code: 'REQUEST_INVALID',
-        error: expect.stringContaining(message),
-        doc_url: 'docs/errors.md#request_invalid',
-      },
+      body: { code: 'REQUEST_INVALID', error: expect.stringContaining(message) },
     });
+    const { doc_url: address } = refused.body as { doc_url: string };
+    const page = await fetch(new URL(address, fleet.url()));
+    expect(page.headers.get('content-type')).toMatch('text/html');
+    expect(await page.text()).toContain(`id="${address.split('#')[1]}"><td><code>REQUEST_INVALID</code>`);
   });
 });
 

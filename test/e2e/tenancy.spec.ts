@@ -884,6 +884,7 @@ describe('without a valid credential', () => {
     'GET /health',
     'GET /readiness',
     'GET /openapi.json',
+    'GET /docs/errors',
     'GET /api/v1/sign-in',
     'POST /mcp/mock',
   ]);

@@ -4,6 +4,7 @@ export { toMicroUsd, syntheticTokens, toUsd, type EpochMs, type MicroUsd, type M
 export {
   CATALOGUE,
   docUrl,
+  serveDocsAt,
   isErrorCode,
   type ErrorClass,
   type ErrorCode,

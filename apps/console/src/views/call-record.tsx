@@ -11,12 +11,12 @@ const DECIDED_IN: Readonly<Record<string, readonly [view: string, title: string]
   BREAKER_OPEN: ['breakers', 'Breakers and limits'],
   BUDGET_EXCEEDED: ['budgets', 'Budgets and cost'],
   TOKEN_LIMIT_EXCEEDED: ['budgets', 'Budgets and cost'],
-  TOOL_QUARANTINED: ['quarantine', 'Approvals'],
+  TOOL_QUARANTINED: ['quarantine', 'Changed tools'],
   QUEUE_FULL: ['queues', 'Queues and workers'],
   EXECUTOR_UNAVAILABLE: ['queues', 'Queues and workers'],
 };
 
-/** Why a call did not succeed: the message, what to do, where the limit is shown, and the place of the code in the documentation. */
+/** Why a call did not succeed: the message, what to do, where the limit is shown, and the page of its code. */
 export function CallFailure({
   call: { status, code = '', error, policy, policy_rules: rules },
 }: {
@@ -25,7 +25,11 @@ export function CallFailure({
   const [view, title] = DECIDED_IN[code] ?? [];
   return (
     <Notice tone={status === 'refused' || status === 'cancelled' ? 'warn' : 'bad'} title={error ?? code}>
-      {isErrorCode(code) && <span>{CATALOGUE[code].hint}</span>}
+      {isErrorCode(code) && (
+        <span>
+          {CATALOGUE[code].hint} <a href={docUrl(code)}>{code}</a>
+        </span>
+      )}
       {policy === 'denied' && rules && (
         <span>
           Decided by <code>{rules.join(', ')}</code> of the policy.
@@ -34,11 +38,6 @@ export function CallFailure({
       {view !== undefined && (
         <span>
           See <a href={toAddress(view)}>{title}</a>.
-        </span>
-      )}
-      {isErrorCode(code) && (
-        <span className="small soft">
-          {code} · <code>{docUrl(code)}</code>
         </span>
       )}
     </Notice>

@@ -48,7 +48,7 @@ export function apiDocument(version: string): JsonObject {
     info: {
       title: 'toolfleet',
       version,
-      description: 'Runs the tool calls of agents and services. Errors: docs/errors.md. MCP is served at /mcp.',
+      description: 'Runs the tool calls of agents and services. Errors: /docs/errors. MCP is served at /mcp.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The gateway that serves this document' }],

@@ -258,7 +258,7 @@ describe('a path', () => {
   ])('%s is refused with an error of the catalogue', async (_, method, path, status, code, error) => {
     expect(await send({ method, path, type: null })).toEqual({
       status,
-      body: { error, code, hint: expect.any(String), doc_url: `docs/errors.md#${code.toLowerCase()}` },
+      body: { error, code, hint: expect.any(String), doc_url: `/docs/errors#${code.toLowerCase()}` },
     });
   });
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { QUEUES, SIZES } from '@toolfleet/contracts/subjects';
 import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
-import { isDevelopment } from '@toolfleet/contracts';
+import { isDevelopment, serveDocsAt } from '@toolfleet/contracts';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import {
   FatalStartupError,
@@ -70,6 +70,7 @@ import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
  * Components start in the order of the list and are drained and stopped in reverse.
  */
 export function wireGateway(settings: GatewayConfig, host: ServiceHost): LifecycleComponent[] {
+  serveDocsAt(knownBase(settings) ?? '');
   const brokers = connectBrokers(settings, host);
   const file = loadFleetFile(settings);
   const python = pythonPolicy(file.code_execution);

@@ -343,8 +343,15 @@ export const CATALOGUE = {
 /** A code of the catalogue. */
 export type ErrorCode = keyof typeof CATALOGUE;
 
-/** The paragraph on a code, from the root of the documentation. */
-export const docUrl = (code: ErrorCode): string => `docs/errors.md#${code.toLowerCase()}`;
+let gatewayAddress = '';
+
+/** Makes addresses of `docUrl` absolute. @param address of the gateway, without a trailing slash */
+export function serveDocsAt(address: string): void {
+  gatewayAddress = address;
+}
+
+/** The row of a code on the page of errors that the gateway serves; a path where its address is not known. */
+export const docUrl = (code: ErrorCode): string => `${gatewayAddress}/docs/errors#${code.toLowerCase()}`;
 
 /** Narrows a code that another process sent. */
 export function isErrorCode(value: unknown): value is ErrorCode {

@@ -191,6 +191,13 @@ export const OPERATION_ROUTES = {
     summary: 'This document',
     answers: { 200: answer('OpenAPI 3.1', object()) },
   },
+  'GET /docs/errors': {
+    id: 'getErrorPage',
+    tag: 'service',
+    access: 'public',
+    summary: 'The catalogue of errors as a page, to which doc_url of an error leads',
+    answers: { 200: { ...answer('A row for each code', text()), type: 'text/html' } },
+  },
   'GET /api/v1/catalog': {
     id: 'listCatalog',
     tag: 'tools',

@@ -69,6 +69,7 @@ const NOT_ASKED: Readonly<Record<string, string>> = {
   'POST /api/v1/sign-out': 'for the console: fleetctl has a key',
   'POST /mcp/mock': 'for smoke tests',
   'GET /openapi.json': 'a document',
+  'GET /docs/errors': 'a page for browsers, to which errors lead',
   'GET /api/v1/catalog': 'for the console: fleetctl tools lists them',
   'GET /api/v1/catalog/{name}': 'for the console: fleetctl describe shows it',
   'GET /api/v1/breakers': 'fleetctl health names those that are open',

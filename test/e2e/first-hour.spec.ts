@@ -3,7 +3,7 @@
  * before. Nothing changes silently, and every refusal names the next step.
  */
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -161,6 +161,33 @@ it('a body by reference is shown and passed member by member', async () => {
   expect(out).toMatch(/body\.title \* +string +Title/);
   const added = await ok(`${printed(out, 'call library_addBook', 'Emma')} --body.year 1815`);
   expect(JSON.parse(added.out)).toEqual({ added: { title: 'Emma', year: 1815 } });
+});
+
+it('an unknown field of a body is refused with the field that it may mean, and of the file in health', async () => {
+  for (const [line, meant] of [
+    [`toolsets put desk '{"includ": {}}'`, 'include'],
+    [`toolsets put desk '{"include": {"tool": ["library_*"]}}'`, 'tools'],
+    [`toolsets put desk '{"overrides": {"library_addBook": {"descripton": "x"}}}'`, 'description'],
+    [`rules test toolset desk '{"include": {"tool": ["library_*"]}}'`, 'tools'],
+    [`sources set library auth_config.tokn=x`, 'token'],
+  ]) {
+    const refused = await run(`fleetctl ${line}`);
+    expect(refused, line).toMatchObject({ code: 1, error: expect.stringContaining(`did you mean ${meant}?`) });
+  }
+  const file = join(folder, '.toolfleet/fleet.yaml');
+  const before = readFileSync(file, 'utf8');
+  const toolset = (field: string): string =>
+    `\ntoolsets:\n  desk: { overrides: { library_addBook: { ${field}: Adds a book for a reader } } }\n`;
+  appendFileSync(file, toolset('descripton'));
+  const fault = 'toolsets.desk.overrides.library_addBook.descripton is an unknown key; did you mean description?';
+  await runner.until('health names the typo', async () => (await run('fleetctl health')).out.includes(fault), 1_000);
+  writeFileSync(file, before + toolset('description'));
+  const shown = 'fleetctl describe library_addBook --toolset desk';
+  await runner.until(
+    'the toolset covers a tool that sources add made',
+    async () => (await run(shown)).out.includes('Adds a book for a reader'),
+    1_000,
+  );
 });
 
 it('the credential that is kept goes nowhere else', async () => {

@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { suggestion } from '@toolfleet/base/did-you-mean';
 import { jsonType } from './coerce-scalar.js';
 import { schemaAt } from './subschemas.js';
 
@@ -33,6 +34,8 @@ const SHOWN_CHARS = 60;
 /** Maximum length of the path and the message of a fault: both quote names that the caller chose. */
 const MAX_PLACE_CHARS = 200;
 const MAX_MESSAGE_CHARS = 500;
+/** Names that an unknown one is compared with. A comparison takes the product of their lengths. */
+const MAX_COMPARED = 30;
 /** Maximum number of faults in a response. */
 export const MAX_FAULTS = 50;
 /** Errors read from each end of a long list: union branches report one per form and place, the union itself comes last. */
@@ -169,7 +172,8 @@ function explain(error: ErrorObject, root: JsonObject): ArgumentFault | undefine
     case 'unevaluatedProperties': {
       const extra = shorten(String(params.additionalProperty ?? params.unevaluatedProperty), MAX_PLACE_CHARS);
       const at = `${path}/${extra.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-      return fault('unknown', `Unknown parameter '${toParameterName(at)}'`, at);
+      const meant = suggestion(extra, Object.keys(error.parentSchema?.['properties'] ?? {}).slice(0, MAX_COMPARED));
+      return fault('unknown', `Unknown parameter '${toParameterName(at)}'${meant}`, at);
     }
     case 'type':
       return fault('type_mismatch', `Cannot coerce ${describe(data)} to ${[params.type].flat().join(' or ')}`);

@@ -275,6 +275,12 @@ describe('faults', () => {
     [{ type: 'string', minLength: 3 }, 'b', 'length', "Parameter 'x' must NOT have fewer than 3 characters"],
     [{ type: 'array', uniqueItems: true }, [1, 1], 'duplicate', "Parameter 'x' must not contain duplicates"],
     [{ type: 'object', additionalProperties: false }, { y: 1 }, 'unknown', "Unknown parameter 'x.y'"],
+    [
+      { type: 'object', additionalProperties: false, properties: { title: {} } },
+      { titel: 1 },
+      'unknown',
+      "Unknown parameter 'x.titel'; did you mean title?",
+    ],
     [{ type: 'object', required: ['y'] }, {}, 'missing', "Required parameter 'x.y' is missing"],
     [
       { anyOf: [{ type: 'integer' }, { type: 'null' }] },

@@ -27,7 +27,7 @@ const VIEWS = [
   ['sources', 'Sources'],
   ['sources/mcp%2Fcrm', 'crm'],
   ['toolsets', 'Toolsets'],
-  ['quarantine', 'Approvals'],
+  ['quarantine', 'Changed tools'],
   ['keys', 'Users and keys'],
 ] as const;
 
@@ -239,10 +239,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await eventually('the tool is listed', async () => (await listed()) !== undefined);
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
-    await page.getByRole('link', { name: 'Approvals', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Changed tools', exact: true }).waitFor();
     await announce(HOSTILE);
     await eventually('the tool is held', async () => (await listed()) === undefined);
-    await page.getByRole('link', { name: 'Approvals 1 waiting' }).click();
+    await page.getByRole('link', { name: 'Changed tools 1 waiting' }).click();
     const change = page.getByRole('article', { name: 'crm_find' });
     await change.getByText(`− ${HARMLESS}`).waitFor();
     await change.getByText(`+ ${HOSTILE}`).waitFor();
@@ -252,10 +252,10 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await change.getByRole('button', { name: 'Reject' }).click();
     await change.getByRole('button', { name: 'Yes' }).click();
     await change.getByText('rejected', { exact: true }).waitFor();
-    await page.getByRole('link', { name: 'Approvals', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Changed tools', exact: true }).waitFor();
     await tab.go('tools/crm_find', 'crm_find');
     await page.getByText(/was rejected by an administrator/).waitFor();
-    await tab.go('quarantine', 'Approvals');
+    await tab.go('quarantine', 'Changed tools');
     await announce(HOSTILE);
     expect(await listed()).toBeUndefined();
 

@@ -52,7 +52,7 @@ const VIEWS: readonly ConsoleView[] = [
   { name: 'tenants', title: 'Tenants', Component: TenantsView, needs: SPENDING },
   { name: 'sources', title: 'Sources', Component: SourcesView, needs: SOURCES },
   { name: 'toolsets', title: 'Toolsets', Component: ToolsetsView, needs: TOOLSETS },
-  { name: 'quarantine', title: 'Approvals', Component: QuarantineView, Mark: WaitingApprovals, needs: APPROVING },
+  { name: 'quarantine', title: 'Changed tools', Component: QuarantineView, Mark: WaitingApprovals, needs: APPROVING },
   { name: 'connections', title: 'Connections', Component: ConnectionsView },
   { name: 'keys', title: 'Users and keys', Component: KeysView },
   { name: 'webhooks', title: 'Webhooks', Component: WebhooksView, needs: SENDING },

@@ -25,7 +25,7 @@ export const WaitingApprovals = () => <WaitingMark count={useWaitingApprovals()}
 export const QuarantineView = () => (
   <>
     <Head
-      title="Approvals"
+      title="Changed tools"
       about="Tools of MCP servers and API documents that changed after they were approved, or that looked suspicious when first seen. They cannot be called until an administrator decides."
       refreshes
     />

@@ -89,6 +89,15 @@ function revisionIn(exchanges) {
 
 /** An environment without the user's accounts: a client must not find keys of model providers or sign-ins. */
 function childEnvironment() {
-  const { PATH, HOME, TMPDIR } = process.env;
-  return { PATH, HOME, TMPDIR, NO_COLOR: '1', CI: '1', GENKIT_ENV: 'prod', MASTRA_TELEMETRY_DISABLED: '1' };
+  const { PATH, HOME, TMPDIR, TEST_PYTHON } = process.env;
+  return {
+    PATH,
+    HOME,
+    TMPDIR,
+    TEST_PYTHON,
+    NO_COLOR: '1',
+    CI: '1',
+    GENKIT_ENV: 'prod',
+    MASTRA_TELEMETRY_DISABLED: '1',
+  };
 }

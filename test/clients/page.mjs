@@ -13,7 +13,7 @@ const SYMBOLS = { passed: 'yes', 'not offered': 'no', failed: '**failed**' };
  */
 export function writePage(rows, natsRows) {
   const replaced = [
-    ['matrix', renderMatrix(rows)],
+    ['matrix', renderMatrix(rows, readFileSync(PAGE, 'utf8'))],
     ['nats', renderNats(natsRows)],
     ['recipes', renderRecipes()],
   ].reduce((text, [name, content]) => replacePart(text, name, content), readFileSync(PAGE, 'utf8'));
@@ -30,23 +30,31 @@ function replacePart(text, name, content) {
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 const escape = (text) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
-function renderMatrix(rows) {
-  const cells = rows.map(({ client, revision, isAgent, cells: row }) => [
-    CLIENTS[client].packages
-      .filter((name) => name !== CLIENTS[client].peer)
-      .map((name) => `\`${name}\` ${dependencies[name]}`)
-      .join(', '),
-    revision,
-    isAgent ? 'yes' : 'no',
-    ...COLUMNS.map((column) => SYMBOLS[row[column]?.outcome] ?? ''),
-    `${countLines(client)} + ${countCommands(client)}`,
-  ]);
-  const notes = rows.flatMap(({ client, cells: row }) =>
-    COLUMNS.filter((column) => row[column]?.outcome !== 'passed').map(
-      (column) =>
-        `- ${CLIENTS[client].title}, ${column}: ${row[column]?.outcome === 'failed' ? 'failed, ' : ''}${escape(row[column]?.evidence ?? 'not observed')}.`,
-    ),
-  );
+const versionsOf = ({ packages, peer, python }) =>
+  packages
+    .filter((name) => name !== peer)
+    .map((name) => `\`${name}\` ${python ?? dependencies[name]}`)
+    .join(', ');
+
+/** @param {string} before the page: a client that is not installed keeps its row and notes */
+function renderMatrix(rows, before) {
+  const kept = (start) => before.split('\n').filter((line) => line.startsWith(start));
+  const clients = Object.keys(CLIENTS).map((client) => ({ client, row: rows.find((one) => one.client === client) }));
+  const cells = clients.map(({ client, row }) => {
+    const versions = versionsOf(CLIENTS[client]);
+    if (!row) return kept(`| ${versions} |`)[0].slice(2, -2).split(' | ');
+    const { revision, isAgent, cells: seen } = row;
+    const symbols = COLUMNS.map((column) => SYMBOLS[seen[column]?.outcome] ?? '');
+    return [versions, revision, isAgent ? 'yes' : 'no', ...symbols, `${countLines(client)} + ${countCommands(client)}`];
+  });
+  const notes = clients.flatMap(({ client, row }) => {
+    const { title } = CLIENTS[client];
+    if (!row) return kept(`- ${title}, `);
+    return COLUMNS.filter((column) => row.cells[column]?.outcome !== 'passed').map((column) => {
+      const { outcome, evidence = 'not observed' } = row.cells[column] ?? {};
+      return `- ${title}, ${column}: ${outcome === 'failed' ? 'failed, ' : ''}${escape(evidence)}.`;
+    });
+  });
   const head = ['Client', 'Revision', 'Model loop', ...COLUMNS, 'Lines + commands'];
   return [
     table(head, cells),

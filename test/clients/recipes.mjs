@@ -1,9 +1,13 @@
 /** The clients of the matrix and their recipes. A recipe is a region of the file that the matrix runs, so it cannot become outdated. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+
+/** The Python that runs clients in Python. */
+export const PYTHON = process.env.TEST_PYTHON ?? 'python3';
 
 /**
  * Every client by the name of its file, in the order of the table: its title, the packages that its recipe needs, and notes for users.
- * `peer` is a package that it needs from its user.
+ * `peer` is a package that it needs from its user, `python` the version of the first package of a client in Python.
  */
 export const CLIENTS = {
   'openai-agents': { title: 'OpenAI Agents SDK', packages: ['@openai/agents', 'zod'], peer: 'zod' },
@@ -31,6 +35,7 @@ export const CLIENTS = {
   },
   'mcp-sdk-1': { title: 'MCP SDK 1 for TypeScript', packages: ['@modelcontextprotocol/sdk'] },
   'mcp-sdk-2': { title: 'MCP SDK 2 for TypeScript', packages: ['@modelcontextprotocol/client'] },
+  'mcp-python': { title: 'MCP SDK for Python', packages: ['mcp', 'httpx2'], peer: 'httpx2', python: '2.3.0' },
   inspector: {
     title: 'MCP Inspector, command line',
     packages: ['@modelcontextprotocol/inspector'],
@@ -43,22 +48,36 @@ export const CLIENTS = {
   },
 };
 
+/** Whether a client can run here: those in Python need their packages, in their version. @param {string} client */
+export function isInstalled(client) {
+  const { python: version, packages } = CLIENTS[client];
+  if (version === undefined) return true;
+  const program = 'import importlib.metadata as m, sys; print(m.version(sys.argv[1]))';
+  try {
+    return execFileSync(PYTHON, ['-c', program, packages[0]], { encoding: 'utf8', stdio: 'pipe' }).trim() === version;
+  } catch {
+    return false;
+  }
+}
+
 /** The recipe of a client: its language and its lines. @param {string} client */
 export function readRecipe(client) {
   for (const language of ['sh', 'json']) {
     const file = new URL(`clients/${client}.${language}`, import.meta.url);
     if (existsSync(file)) return { language, lines: readFileSync(file, 'utf8').trim().split('\n') };
   }
-  const text = readFileSync(new URL(`clients/${client}.mjs`, import.meta.url), 'utf8');
-  const regions = [...text.matchAll(/^( *)\/\/ recipe\n([^]*?)^ *\/\/ end of recipe$/gm)];
-  if (regions.length === 0) throw new Error(`${client}.mjs has no recipe`);
+  const language = CLIENTS[client].python === undefined ? 'js' : 'py';
+  const file = `clients/${client}.${language === 'js' ? 'mjs' : 'py'}`;
+  const text = readFileSync(new URL(file, import.meta.url), 'utf8');
+  const regions = [...text.matchAll(/^( *)(?:\/\/|#) recipe\n([^]*?)^ *(?:\/\/|#) end of recipe$/gm)];
+  if (regions.length === 0) throw new Error(`${file} has no recipe`);
   const [imports, ...body] = regions.map(([, indent, region]) =>
     region
       .trimEnd()
       .split('\n')
       .map((line) => (line.startsWith(indent) ? line.slice(indent.length) : line)),
   );
-  return { language: 'js', lines: [...imports, '', ...body.flat()] };
+  return { language, lines: [...imports, '', ...body.flat()] };
 }
 
 /** Lines of a recipe that a user writes: those that are not blank. */
@@ -67,7 +86,7 @@ export const countLines = (client) => readRecipe(client).lines.filter((line) => 
 /** Commands from an empty folder to the first call: the installation and the program, or of a recipe for a shell. */
 export function countCommands(client) {
   const { language } = readRecipe(client);
-  return language === 'js' ? 2 : language === 'sh' ? 1 : 0;
+  return { js: 2, py: 2, sh: 1, json: 0 }[language];
 }
 
 /** All recipes as parts of docs/clients.md. */
@@ -75,7 +94,8 @@ export function renderRecipes() {
   return Object.entries(CLIENTS)
     .map(([client, { title, packages, note }]) => {
       const { language, lines } = readRecipe(client);
-      const install = language === 'js' ? [`\`npm install ${packages.join(' ')}\``] : [];
+      const installer = { js: 'npm', py: 'pip' }[language];
+      const install = installer ? [`\`${installer} install ${packages.join(' ')}\``] : [];
       const block = `\`\`\`${language}\n${lines.join('\n')}\n\`\`\``;
       return [`### ${title}`, ...install, block, ...(note ? [note] : [])].join('\n\n');
     })

@@ -1,6 +1,6 @@
 /**
- * Commands of the documentation. Tutorials' are run by `test/e2e/tutorials.spec.ts`; of every page, commands, verbs and options of
- * fleetctl and scripts of npm must exist, and a page with commands is run by a spec or named here with the reason why it is not.
+ * Commands of the documentation. Those of tutorials and of pages with answers are run by `test/e2e/tutorials.spec.ts`; of every page,
+ * commands, verbs and options of fleetctl and scripts of npm must exist. Any other block says `not run: <reason>`, or its page is here.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { main } from '../tools/fleetctl/src/main.js';
 import { terminalOn } from '../tools/fleetctl/src/terminal.js';
-import { isAsShown, stepsOf } from './tutorials/run-page.js';
+import { isAnswerAsShown, isAsShown, PAGES_WITH_ANSWERS, stepsOf } from './tutorials/run-page.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -20,25 +20,24 @@ const PAGES = [
 ].toSorted();
 const SCRIPTS = Object.keys((JSON.parse(read('package.json')) as { scripts: Record<string, string> }).scripts);
 
-const FRAGMENT = 'one command with values of the reader; the tutorials run such commands';
 /** How commands of a page are tested, as a spec or as the reason why they are not run. */
 const TESTED: Record<string, string> = {
   'README.md': 'test/e2e/npm-start.spec.ts',
   'CONTRIBUTING.md': 'scripts for developers, which CI runs',
   'docs/clients.md': 'test/clients.spec.ts',
   'docs/nats-api.md': 'test/clients.spec.ts',
-  'docs/programs.md': 'test/e2e/programs.spec.ts',
-  'docs/python-sandbox.md': 'builds an interpreter',
-  'docs/performance.md': 'measurements of many minutes',
-  'docs/write-a-tool.md': 'tools/fleetctl/src/commands/help.spec.ts',
+  'docs/operations/backup.md': 'test/failure/backup-restore.spec.ts',
   'libs/client/README.md': 'test/e2e/packages.spec.ts',
   'tools/fleetctl/README.md': 'test/e2e/packages.spec.ts',
 };
+const RUN = new Set([
+  ...globSync('docs/tutorials/*.md', { cwd: ROOT }),
+  ...PAGES_WITH_ANSWERS.map((name) => `docs/${name}.md`),
+]);
 const testOf = (page: string): string | undefined => {
   if (TESTED[page]) return TESTED[page];
   if (page.startsWith('docs/runbooks/')) return 'test/runbooks.spec.ts';
-  if (page.startsWith('docs/operations')) return 'test/failure/backup-restore.spec.ts';
-  return /^docs\/[\w-]+\.md$/.test(page) ? FRAGMENT : undefined;
+  return undefined;
 };
 
 /** Command lines of `sh` blocks and of code in sentences, from the word `fleetctl` to their end. */
@@ -95,14 +94,15 @@ async function faultOf(line: string): Promise<string | undefined> {
 
 describe('commands of the documentation', () => {
   it.each(PAGES.filter((page) => stepsIn(read(page)).length > 0))('%s: is run, or says why not', (page) => {
-    if (page.startsWith('docs/tutorials/')) {
-      const steps = stepsOf(read(page));
-      expect(steps.length).toBe(stepsIn(read(page)).length);
+    const test = testOf(page);
+    if (test !== undefined) {
+      if (test.endsWith('.ts')) expect(existsSync(join(ROOT, test))).toBe(true);
       return;
     }
-    const test = testOf(page);
-    expect(test, `add ${page} to TESTED`).toBeDefined();
-    if (test!.endsWith('.ts')) expect(existsSync(join(ROOT, test!))).toBe(true);
+    const steps = stepsOf(read(page));
+    expect(steps.length).toBe(stepsIn(read(page)).length);
+    if (RUN.has(page)) return;
+    expect(steps.filter(({ skipped }) => skipped === undefined).map(({ commands }) => commands)).toEqual([]);
   });
 
   it('uses commands, verbs and options that fleetctl has', async () => {
@@ -146,8 +146,8 @@ describe('the runner of pages', () => {
   it('reads blocks, their words and what they print', () => {
     const page = 'a\n\n```sh until exits 4\nx\n```\n\nb\n\n```text\ny\n```\n\n```sh not run: no cluster\nz\n```\n';
     expect(stepsOf(page)).toEqual([
-      { line: 4, commands: 'x\n', expected: 'y\n', exits: 4, until: true, skipped: undefined },
-      { line: 14, commands: 'z\n', expected: undefined, exits: 0, until: false, skipped: 'no cluster' },
+      { line: 4, commands: 'x\n', expected: 'y\n', isJson: false, exits: 4, until: true, skipped: undefined },
+      { line: 14, commands: 'z\n', expected: undefined, isJson: false, exits: 0, until: false, skipped: 'no cluster' },
     ]);
     expect(() => stepsOf('```sh perhaps\nx\n```\n')).toThrow('unknown words "perhaps"');
     expect(() => stepsOf('```sh not run:\nx\n```\n')).toThrow('unknown words');
@@ -164,5 +164,18 @@ describe('the runner of pages', () => {
     ['', 'a', false],
   ])('%j as %j: %s', (printed, expected, same) => {
     expect(isAsShown(printed, expected)).toBe(same);
+  });
+
+  it.each([
+    ['{"a": 1, "b": [1, {"c": "x-1"}]}', '{"b": [1, {"c": "x-…"}], "a": "…"}', true],
+    ['{"a": 1, "b": 2}', '{"a": 1}', false],
+    ['{"a": 1, "b": 2}', '{"a": 1, "…": "…"}', true],
+    ['{"b": 2}', '{"a": "…", "…": "…"}', false],
+    ['[1, 2]', '[1]', false],
+    ['[1]', '{"0": 1}', false],
+    ['{"a": "xy"}', '{"a": "x"}', false],
+    ['no JSON', '"…"', false],
+  ])('the answer %s as %s: %s', (printed, expected, same) => {
+    expect(isAnswerAsShown(printed, expected)).toBe(same);
   });
 });

@@ -25,6 +25,16 @@ import { describe, expect, it } from 'vitest';
 import { SERVICES } from '../apps/standalone/src/standalone.config.js';
 import { countLines, isProduction, packageOf, partOf } from '../tools/code-parts.mjs';
 
+/** A request and its answer, run by `test/e2e/tutorials.spec.ts`. */
+const CALL_WITH_FIELDS = `\`\`\`sh
+api tools/sample_add/execute -d '{"arguments": {"a": 2, "b": 40}, "dry_run": true, "timeout_ms": 900, "request_id": "r-1"}'
+\`\`\`
+
+\`\`\`json
+{"success": true, "text": "Dry run of 'sample_add': the call is valid and allowed, and costs $0.001; nothing was run.",
+ "output": {"dry_run": true, "tool": "sample_add", "arguments": {"a": 2, "b": 40}, "timeout_ms": 900, "…": "…"}, "…": "…"}
+\`\`\``;
+
 /** A setting in docs/configuration.md, from the tables of all services that have it. */
 interface SettingRow {
   kind: string;
@@ -340,6 +350,7 @@ describe('reference pages', () => {
       page(
         'Fields of a call',
         'Fields of a call next to its tool and arguments. *Item* is one call of a batch; its fields override those of the\nbatch. A wrong value, and except in `_meta` an unknown name, is refused with `REQUEST_INVALID` (MCP: -32602). Ids must not\ncontain control characters.',
+        CALL_WITH_FIELDS,
         table(['Field', 'Value', 'Read in', 'Meaning'], rows),
       ),
       'call-fields.md',

@@ -7,8 +7,9 @@
  *   exits 3             the last command ends with this status instead of 0
  *   until               the block is repeated until it prints what is expected
  *   not run: <reason>   the block is shown only
- * The next block that begins with `text` or `json` is what it prints, standard error included. There `…` stands for any characters of a line, and for
- * any lines where it is alone; runs of spaces count as one.
+ * The next block that begins with `text` or `json` is what it prints, standard error included. In a text, `…` stands for any characters of a
+ * line, and for any lines where it is alone; runs of spaces count as one. In JSON, a string `"…"` stands for any value, `…` in a longer one
+ * for any characters, and a member `"…"` for further members.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -20,12 +21,19 @@ import { PATIENCE_MS } from '@toolfleet/testing';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const REPEAT_EVERY_MS = 300;
 
+/** Pages of `docs` besides the tutorials whose blocks are run: on a call each page, and on routes each group, shows a request and its answer. */
+export const PAGES_WITH_ANSWERS = [
+  ...['call-lifecycle', 'arguments', 'time-and-retries', 'effects', 'cache', 'batches', 'large-results', 'selections'],
+  ...['errors', 'call-fields', 'http-api', 'programs'],
+];
+
 /** A block of commands. */
 export interface Step {
   /** Line of its first command, counted from 1. */
   line: number;
   commands: string;
   expected: string | undefined;
+  isJson: boolean;
   exits: number;
   until: boolean;
   /** Why it is not run. */
@@ -39,7 +47,7 @@ export function stepsOf(text: string): Step[] {
     const [, language, words = '', content = ''] = match;
     if (language !== 'sh') {
       const last = steps.at(-1);
-      if (last && last.expected === undefined) last.expected = content;
+      if (last && last.expected === undefined) Object.assign(last, { expected: content, isJson: language === 'json' });
       continue;
     }
     const line = text.slice(0, match.index).split('\n').length + 1;
@@ -50,6 +58,7 @@ export function stepsOf(text: string): Step[] {
       line,
       commands: content,
       expected: undefined,
+      isJson: false,
       exits: Number(exits ?? 0),
       until: until !== undefined,
       skipped,
@@ -71,6 +80,31 @@ export function isAsShown(printed: string, expected: string): boolean {
   return new RegExp(`^${pattern.join('')}$`).test(`${lines(printed).join('\n')}\n`);
 }
 
+/** Whether a JSON text is what a page shows, placeholders included. @throws SyntaxError when the page shows no JSON */
+export function isAnswerAsShown(printed: string, expected: string): boolean {
+  const shown: unknown = JSON.parse(expected);
+  try {
+    return matches(JSON.parse(printed), shown);
+  } catch {
+    return false;
+  }
+}
+
+function matches(value: unknown, shown: unknown): boolean {
+  if (shown === '…') return true;
+  if (typeof shown === 'string')
+    return (
+      typeof value === 'string' && new RegExp(`^${shown.split('…').map(RegExp.escape).join('.*')}$`, 's').test(value)
+    );
+  if (typeof shown !== 'object' || shown === null || typeof value !== 'object' || value === null)
+    return value === shown;
+  const { '…': others, ...members } = shown as Record<string, unknown>;
+  const names = Object.keys(members);
+  const isWhole = others !== undefined || Object.keys(value).length === names.length;
+  const has = (name: string) => matches((value as Record<string, unknown>)[name], members[name]);
+  return isWhole && Array.isArray(value) === Array.isArray(shown) && names.every((name) => name in value && has(name));
+}
+
 /** A shell in which commands of pages run one after the other. */
 export class Shell {
   readonly #child: ChildProcess;
@@ -88,7 +122,7 @@ export class Shell {
         COLUMNS: '120',
         LC_ALL: 'C.UTF-8',
         // Commands load the same code again and again.
-        NODE_COMPILE_CACHE: join(folder, '.compiled'),
+        NODE_COMPILE_CACHE: join(folder, '.toolfleet/compiled'),
         ...variables,
       },
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -140,7 +174,8 @@ export async function runPage(text: string, shell: Shell): Promise<number> {
     const giveUpAt = performance.now() + PATIENCE_MS;
     for (;;) {
       const { printed, status } = await shell.run(step.commands);
-      const asShown = step.expected === undefined || isAsShown(printed, step.expected);
+      const compare = step.isJson ? isAnswerAsShown : isAsShown;
+      const asShown = step.expected === undefined || compare(printed, step.expected);
       if (asShown && status === step.exits) break;
       if (!step.until || performance.now() > giveUpAt)
         throw new Error(

@@ -19,11 +19,14 @@ export function shellFile(path, fleet) {
   const lines = Object.entries(clientVariables(fleet)).map(([name, value]) => `export ${name}='${value}'`);
   return `# Addresses and key of the running fleet: . ${path}
 ${lines.join('\n')}
+# api <path> <options of curl>: a request to /api/v1/<path> with the key
+api() {
+  curl -s "$TOOLFLEET_URL/api/v1/$@" -H "Authorization: Bearer $TOOLFLEET_API_KEY" -H 'Content-Type: application/json'
+  echo
+}
 # tool <name> <arguments as JSON>: calls a tool
 tool() {
-  curl -s "$TOOLFLEET_URL/api/v1/tools/$1/execute" -H "Authorization: Bearer $TOOLFLEET_API_KEY" \\
-    -H 'Content-Type: application/json' -d "{\\"arguments\\": $2}"
-  echo
+  api "tools/$1/execute" -d "{\\"arguments\\": $2}"
 }
 `;
 }

@@ -27,7 +27,7 @@ const DANGEROUS_MESSAGE = 'Tool not available via direct execution';
 /** Finds the tool of a call. @throws ToolError TOOL_NOT_FOUND, and as the catalogue */
 export function resolve(ports: Pick<EnginePorts, 'catalog' | 'settings'>): Step<TimedCall, ResolvedCall> {
   const plans = new ToolPlans(ports.settings);
-  return step('resolve', (call, next) => {
+  return step('resolve', (next) => (call) => {
     const { active } = call;
     const { target, principal, mode } = active.request;
     const { toolName, view, definition } = target;
@@ -66,7 +66,7 @@ async function refuse(error: unknown): Promise<never> {
 
 /** Checks the definition's requirements on callers. @throws ToolError as `authorize` */
 export function permission(): Step<ResolvedCall> {
-  return step('authorize', (call, next) => {
+  return step('authorize', (next) => (call) => {
     const { principal, origin } = call.active.request;
     authorize(principal, origin, call.tool);
     return next(call);
@@ -78,7 +78,7 @@ export function permission(): Step<ResolvedCall> {
  * @throws ToolError ARGUMENTS_INVALID, REQUEST_INVALID, TOOL_DANGEROUS, and as `CostlyArguments`
  */
 export function readArguments(ports: Pick<EnginePorts, 'settings' | 'costlyArguments'>): Step<ResolvedCall, Call> {
-  return step('arguments', (call, next) => {
+  return step('arguments', (next) => (call) => {
     const { active, tool, plan } = call;
     const { input, target, origin } = active.request;
     const go = (read: ReadArguments) => {
@@ -107,7 +107,7 @@ function readWith(
 
 /** Asks the policy about the coerced arguments. @throws ToolError as `decidePolicy` */
 export function askPolicy({ policy }: Pick<EnginePorts, 'policy'>): Step {
-  return step('policy', (call, next) => {
+  return step('policy', (next) => (call) => {
     const undecided = decidePolicy(policy, call.active, call.tool, call.arguments);
     const go = () => next(call);
     return undecided instanceof Promise ? undecided.then(go) : go();
@@ -148,7 +148,7 @@ export function askPeople({ approvals }: Pick<EnginePorts, 'approvals'>): Step {
     const { questions, rule } = openQuestions(asked, call);
     return questions.length === 0 ? next(call) : requireApproval(approvals, call, questions, rule, next);
   };
-  return step('approval', (call, next) => {
+  return step('approval', (next) => (call) => {
     const { effects } = call.request;
     return effects ? meetEffect(call, effects).then((met) => ask(met, next)) : ask(call, next);
   });
@@ -181,7 +181,7 @@ async function meetEffect(call: Call, { dry, meet }: EffectGate): Promise<Call> 
 
 /** Ends the admission of a call: answers it if it asked for no more. */
 export function admitted(ports: Pick<EnginePorts, 'rateLimiter' | 'budget' | 'breakers' | 'clock'>): Step {
-  return step('dry run', (call, next) => {
+  return step('dry run', (next) => (call) => {
     const { active, request } = call;
     active.admittedAt = ports.clock.monotonic();
     if (request.mode.kind === 'admit') return Promise.resolve(succeeded());

@@ -11,8 +11,9 @@ const CANCEL_GRACE_MS = 1_500;
 
 /** Runs all inner steps under one deadline and one signal. @throws ToolError DEADLINE_EXCEEDED */
 export function deadline({ clock }: { clock: Clock }): Step<ActiveCall, TimedCall> {
-  return step('deadline', (active, next) =>
-    withinDeadline(clock, active, (signal, until) => next({ active, signal, deadline: until })),
+  return step(
+    'deadline',
+    (next) => (active) => withinDeadline(clock, active, (signal, until) => next({ active, signal, deadline: until })),
   );
 }
 

@@ -38,7 +38,7 @@ export function isRefusal(failure: ExecutionFailure): boolean {
 
 /** Turns the outcome of an admitted call into its answer. @throws ToolError as `finishCall` */
 export function finish(): Step {
-  return step('finish', async (call, next) => finishCall(call.active, await next(call)));
+  return step('finish', (next) => async (call) => finishCall(call.active, await next(call)));
 }
 
 /**
@@ -152,7 +152,7 @@ function failureMetadata({ code, errorType, retryable, retryAfterMs, details }: 
  */
 export function gracefulErrors({ settings }: { settings: EngineSettings }): Step<ActiveCall> {
   if (!settings.gracefulErrorAsSuccess) return step('graceful errors');
-  return step('graceful errors', (active, next) => shownAsSuccess(active, next(active)));
+  return step('graceful errors', (next) => (active) => shownAsSuccess(active, next(active)));
 }
 
 async function shownAsSuccess({ request }: ActiveCall, run: Promise<CallResult>): Promise<CallResult> {

@@ -12,13 +12,13 @@ export type Next<C = Call> = (call: C) => Promise<CallResult>;
 export interface Step<In = Call, Out = In> {
   /** As the diagram in docs/call-lifecycle.md shows it. */
   readonly name: string;
-  /** Absent from a step that the settings leave nothing to do; calls do not meet it. */
-  readonly run?: (call: In, next: Next<Out>) => Promise<CallResult>;
+  /** The step around the steps inside. Absent from a step that the settings leave nothing to do; calls do not meet it. */
+  readonly around?: (next: Next<Out>) => Next<In>;
 }
 
 /** A step of this name. */
-export function step<In = Call, Out = In>(name: string, run?: Step<In, Out>['run']): Step<In, Out> {
-  return { name, run };
+export function step<In = Call, Out = In>(name: string, around?: Step<In, Out>['around']): Step<In, Out> {
+  return { name, around };
 }
 
 /** Steps in their order, outermost first. */
@@ -34,10 +34,9 @@ export class Steps<In, Out> {
   }
 
   /** These steps with another one inside. */
-  add<Inner>({ name, run }: Step<Out, Inner>): Steps<In, Inner> {
+  add<Inner>({ name, around }: Step<Out, Inner>): Steps<In, Inner> {
     return new Steps<In, Inner>([...this.names, name], (end) =>
-      // Each step has its own closure as `next`, so that calling it twice runs all inner steps twice.
-      this.join(run ? (call) => run(call, end) : (end as unknown as Next<Out>)),
+      this.join(around ? around(end) : (end as unknown as Next<Out>)),
     );
   }
 

@@ -10,7 +10,7 @@ import { failed } from '../result.js';
  * behind it stops. For queued tools the worker enforces the run limit, and only the deadline ends the attempt here.
  */
 export function attemptTimeout(ports: Pick<EnginePorts, 'clock'>): Step {
-  return step('attempt timeout', async (call, next) => {
+  return step('attempt timeout', (next) => async (call) => {
     const remainingMs = call.deadline.remainingMs();
     if (remainingMs <= 0) return failed(noTimeLeft(call.active.attempts));
     const limitMs = call.plan.bounded ? Math.min(call.timeoutMs, remainingMs) : remainingMs;

@@ -19,7 +19,7 @@ const MAX_TOOLS = 5_000;
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
   /** By tool: whether the last failure that counted was the executor's. */
   const executorFaults = new LRUCache<string, boolean>({ max: MAX_TOOLS });
-  return step('breaker', async (call, next) => {
+  return step('breaker', (next) => async (call) => {
     // What an interceptor answers says nothing about the tool.
     if (call.active.answer) return next(call);
     const deadlineShortened = isDeadlineShortened(call);

@@ -18,7 +18,7 @@ const DAY_MS = 86_400_000;
  * @throws ToolError BUDGET_EXCEEDED, TOKEN_LIMIT_EXCEEDED, BUDGET_UNAVAILABLE; OUTCOME_UNKNOWN for a call id charged before
  */
 export function budget(ports: Pick<EnginePorts, 'budget' | 'clock'>): Step {
-  return step('budget', async (call, next) => {
+  return step('budget', (next) => async (call) => {
     const scopes = budgetScopes(call);
     const reserved = ports.budget.reserve(
       {

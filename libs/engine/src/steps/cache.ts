@@ -47,7 +47,7 @@ export function cache(
   latencies: ToolLatencies,
 ): Step {
   const reusable = new ReusableResults();
-  return step('cache', async (call, next) => {
+  return step('cache', (next) => async (call) => {
     const { identity, plan, request, tool } = call;
     if (plan.hasEffects) return runAndDrop(ports.cache, call, next);
     // A TTL of 0 also keeps results out of the stale cache.

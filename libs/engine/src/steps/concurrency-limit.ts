@@ -22,7 +22,7 @@ export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Step {
   /** Expected bytes of the results of a tenant's calls in flight. */
   const expected = new Map<string, number>();
   const sizes = new LRUCache<string, number>({ max: MAX_SIZES });
-  return step('concurrency limit', async (call, next) => {
+  return step('concurrency limit', (next) => async (call) => {
     const { tenantId } = call.request.principal;
     const held = expected.get(tenantId) ?? 0;
     const key = `${tenantId} ${call.tool.name}`;

@@ -6,7 +6,7 @@ import { step, type Next, type Step } from '../step.js';
 
 /** Refuses ids with control characters, on every entry point. @throws ToolError REQUEST_INVALID */
 export function checkIds(): Step<ActiveCall> {
-  return step('check ids', (active, next) => {
+  return step('check ids', (next) => (active) => {
     const { context, requestId, agentId, taskId, reuse } = active.request;
     requirePlainId('session_id', context.session_id);
     requirePlainId('user_id', context.user_id);
@@ -21,7 +21,7 @@ export function checkIds(): Step<ActiveCall> {
 
 /** Calls that a tool makes spend from the budgets of its own call; ids in the request that name other budgets are ignored. */
 export function parentSpending(): Step<ActiveCall> {
-  return step('parent spending', (active, next) => {
+  return step('parent spending', (next) => (active) => {
     const { parentSpends } = active.request.principal;
     if (parentSpends) {
       const { requestId: _request, agentId: _agent, taskId: _task, ...rest } = active.request;
@@ -36,7 +36,7 @@ export function parentSpending(): Step<ActiveCall> {
  * received the cancellation yet. Callers take a progress report as proof that the call is still running.
  */
 export function progressUntilEnd(): Step<ActiveCall> {
-  return step('progress', (active, next) => {
+  return step('progress', (next) => (active) => {
     const { onProgress } = active.request;
     if (!onProgress) return next(active);
     let ended = false;
@@ -52,8 +52,9 @@ export function progressUntilEnd(): Step<ActiveCall> {
  * and records, has the original ones.
  */
 export function shownNames(): Step<ActiveCall> {
-  return step('shown names', (active, next) =>
-    active.request.principal.toolset ? showNames(active, next) : next(active),
+  return step(
+    'shown names',
+    (next) => (active) => (active.request.principal.toolset ? showNames(active, next) : next(active)),
   );
 }
 

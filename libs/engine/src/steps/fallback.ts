@@ -19,7 +19,7 @@ import { toCacheScope } from './cache.js';
  * reports as a failure is explained and not marked.
  */
 export function fallback(ports: Pick<EnginePorts, 'cache' | 'meter' | 'clock'>): Step {
-  return step('fallback', async (call, next) => {
+  return step('fallback', (next) => async (call) => {
     const result = await next(call);
     if (result.ok) return result;
     if (isReplaceable(result.failure)) {

@@ -17,7 +17,7 @@ const POLL_MS = 50;
  *   `answerDuplicate`
  */
 export function idempotencyKey(ports: Pick<EnginePorts, 'journal' | 'clock'>): Step {
-  return step('idempotency key', (call, next) => {
+  return step('idempotency key', (next) => (call) => {
     const { idempotencyKey: key } = call.request.reuse;
     return key === undefined ? next(call) : replayOrRun(ports, call, key, next);
   });

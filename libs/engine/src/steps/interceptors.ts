@@ -53,14 +53,14 @@ const MARKS = ['untrusted', 'disclaimer'];
 export function interceptors(ports: Ports, at: InterceptorPlace): Step {
   const here = ports.interceptors.filter((one) => one.at.includes(at));
   const name = `${at} interceptors`;
-  return here.length === 0 ? step(name) : step(name, (call, next) => chain(here, { ports, at }, next)(call));
+  return here.length === 0 ? step(name) : step(name, (next) => chain(here, { ports, at }, next));
 }
 
 /** Passes replays through the interceptors inside of it: the journal has outcomes as executors stored them. */
 export function replayInterceptors(ports: Ports): Step {
   const here = ports.interceptors.filter(({ at }) => at.some((place) => place !== 'call'));
   if (here.length === 0) return step('replay interceptors');
-  return step('replay interceptors', async (call, next) => {
+  return step('replay interceptors', (next) => async (call) => {
     const result = await next(call);
     if (result.replayOf === undefined) return result;
     return chain(here, { ports, at: 'result', exists: true }, async () => result)(call);

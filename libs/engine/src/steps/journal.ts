@@ -35,7 +35,7 @@ const POLL_MS = 500;
  * never runs again. Other calls do not use the journal.
  */
 export function journal(ports: Ports): Step {
-  return step('journal', (call, next) => {
+  return step('journal', (next) => (call) => {
     if (call.plan.idempotent && call.request.reuse.idempotencyKey === undefined) return next(call);
     return runJournalled(ports, call, next).catch((thrown: unknown) => failed(thrown));
   });

@@ -9,7 +9,7 @@ import { oversizeDocument, withHandle } from '../result-handle.js';
  * kept is returned whole. Results of asynchronous calls are kept anyway; their entry points summarize them.
  */
 export function keepAside(ports: Pick<EnginePorts, 'shelf'>): Step {
-  return step('keep aside', async (call, next) => {
+  return step('keep aside', (next) => async (call) => {
     const result = await next(call);
     const { limits, entryPoint } = call.request;
     const { inlineBytes } = limits;

@@ -55,7 +55,7 @@ function latencyKey({ tool, request }: Call): string {
  * @throws ToolError DEADLINE_EXCEEDED
  */
 export function loadShedding(latencies: ToolLatencies): Step {
-  return step('load shedding', async (call, next) => {
+  return step('load shedding', (next) => async (call) => {
     const medianMs = latencies.medianMs(call);
     const isHopeless = medianMs !== undefined && call.deadline.remainingMs() < medianMs + HOP_RESERVE_MS;
     if (isHopeless && !call.active.answer && !latencies.isProbe(call)) {

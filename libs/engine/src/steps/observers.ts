@@ -29,7 +29,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
     ports.audit.finished(entry);
     if (active.request.mode.kind !== 'dry') ports.meter.finished(entry);
   };
-  return step('record', async (active, next) => {
+  return step('record', (next) => async (active) => {
     let result: CallResult;
     try {
       result = await next(active);
@@ -45,7 +45,7 @@ export function record(ports: Pick<EnginePorts, 'audit' | 'meter' | 'clock'>): S
 
 /** Traces every call. */
 export function trace(ports: Pick<EnginePorts, 'tracer'>): Step<ActiveCall> {
-  return step('trace', (active, next) => ports.tracer.trace(active, () => next(active)));
+  return step('trace', (next) => (active) => ports.tracer.trace(active, () => next(active)));
 }
 
 function toAuditRecord(active: ActiveCall, outcome: CallResult | ToolError, nowMs: number): AuditRecord {

@@ -11,7 +11,7 @@ import { rateKey } from '../tool-plan.js';
  * @throws ToolError RATE_LIMITED with the time until the next token
  */
 export function rateLimit(ports: Pick<EnginePorts, 'rateLimiter' | 'meter' | 'clock'>): Step {
-  return step('rate limit', (call, next) => {
+  return step('rate limit', (next) => (call) => {
     const { rate } = call.plan;
     if (!rate) return next(call);
     const decision = ports.rateLimiter.take(rateKey(call.request.principal.tenantId, call.tool.name), rate);

@@ -15,7 +15,7 @@ const MAX_TOOLS = 5_000;
 export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Step {
   const { clock } = ports;
   const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
-  return step('retry', async (call, next) => {
+  return step('retry', (next) => async (call) => {
     const { plan, tool, active, signal, deadline, callId } = call;
     let budget = budgets.get(tool.name);
     if (!budget) budgets.set(tool.name, (budget = new RetryBudget()));

@@ -39,7 +39,7 @@ export function parseSelect(select: string): SelectExpression {
  * run have the whole result, so that each caller gets its own selection of it. Failures are returned whole.
  */
 export function selectPart(ports: Pick<EnginePorts, 'selector'>): Step {
-  return step('select part', async (call, next) => {
+  return step('select part', (next) => async (call) => {
     const result = await next(call);
     if (call.select === undefined || !result.ok || result.failure) return result;
     return toSelection(ports, call, call.select, result);

@@ -10,7 +10,7 @@ import type { EnginePorts } from '../ports.js';
  */
 export function sessionDedupe(ports: Pick<EnginePorts, 'sessionResults' | 'settings'>): Step {
   const { sessionTtlMs } = ports.settings;
-  return step('session dedupe', (call, next) => {
+  return step('session dedupe', (next) => (call) => {
     const { identity, plan, request } = call;
     if (plan.cacheTtlMs === 0 || !identity.isShareable || request.reuse.idempotencyKey !== undefined) return next(call);
     if (plan.mutableSource || request.reuse.cache !== undefined) return next(call);

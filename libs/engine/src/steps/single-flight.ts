@@ -11,7 +11,7 @@ import type { EnginePorts } from '../ports.js';
  */
 export function singleFlight(ports: Pick<EnginePorts, 'meter'>): Step {
   const flights = new SingleFlight<CallResult>();
-  return step('single flight', async (call, next) => {
+  return step('single flight', (next) => async (call) => {
     const { identity, plan, request } = call;
     if (!plan.idempotent || !identity.isShareable || request.reuse.idempotencyKey !== undefined || keepsState(call))
       return next(call);

@@ -12,7 +12,7 @@ import { step, type Next, type Step } from '../step.js';
  * @throws ToolError PERMISSION_DENIED for a key that anyone else made in the name of the user; as `UserGrants.find`; also after an attempt, when the upstream no longer takes the credential
  */
 export function userGrant({ grants }: Pick<EnginePorts, 'grants'>): Step {
-  return step('user grant', (call, next) => {
+  return step('user grant', (next) => (call) => {
     const auth = call.plan.userAuth;
     return auth ? asUser(call, auth, next) : next(call);
   });

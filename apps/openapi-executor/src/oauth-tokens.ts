@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import { HeldToken, TokenClient } from '@toolfleet/oauth';
-import type { Clock } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 
 /** Parameters of a token request; values may contain `${VAR}` or be sealed. */
 export interface OAuthGrant {
@@ -22,7 +21,7 @@ const MAX_RESPONSE_BYTES = 64 * 1024;
 
 /** Access tokens by grant. The token endpoint is reached through the egress guard. */
 export class OAuthTokens {
-  private readonly tokens = new LRUCache<string, HeldToken>({ max: 1_000 });
+  private readonly tokens = new RecentMap<string, HeldToken>({ max: 1_000 });
   private readonly fetch: typeof fetch;
 
   constructor(

@@ -1,7 +1,6 @@
 import { CATALOGUE, isServerFault, ToolError } from '@toolfleet/contracts';
 import { breakerParty, failedResponse, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
-import type { BreakerJudgement, BreakerMap } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { RecentMap, type BreakerJudgement, type BreakerMap } from '@toolfleet/resilience';
 import {
   callOperation,
   prepareCall,
@@ -14,7 +13,7 @@ import type { VendorAdapters } from './vendor-adapters/find-adapter.js';
 
 /** Runs attempts at operations of OpenAPI documents, behind one breaker per origin. */
 export class OpenApiExecutor {
-  private readonly options = new LRUCache<string, OperationOptions>({ max: 10_000 });
+  private readonly options = new RecentMap<string, OperationOptions>({ max: 10_000 });
 
   constructor(
     private readonly deps: OperationDeps,

@@ -1,6 +1,5 @@
 import { type EpochMs, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
-import { AbortSource, type CancelTimer, type Clock } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { AbortSource, RecentMap, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { ApiKeys } from './api-keys.js';
 import { OPERATOR_KEY_ID } from './roles.js';
 import type { UserSessions } from './user-sessions.js';
@@ -22,7 +21,7 @@ interface CredentialStatusDeps {
  */
 export class CredentialStatus {
   /** Instants on the monotonic clock until which a key or session is known to be live. */
-  readonly #live = new LRUCache<string, number>({ max: MAX_KEYS });
+  readonly #live = new RecentMap<string, number>({ max: MAX_KEYS });
 
   constructor(private readonly deps: CredentialStatusDeps) {}
 

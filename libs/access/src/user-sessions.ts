@@ -4,8 +4,7 @@ import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
-import type { Clock } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 import { unauthenticated } from './credential.js';
 import { effectiveRoles } from './roles.js';
 import type { Verified } from './verified-cache.js';
@@ -35,7 +34,7 @@ const MAX_LOOK_UPS = 100;
 /** Sign-in sessions of people, kept by the service `identity`. */
 export class UserSessions {
   /** Instants until which digests of tokens are refused. */
-  readonly #unknown = new LRUCache<string, Milliseconds>({ max: MAX_UNKNOWN });
+  readonly #unknown = new RecentMap<string, Milliseconds>({ max: MAX_UNKNOWN });
   #lookUps = 0;
 
   constructor(

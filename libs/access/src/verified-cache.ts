@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type { EpochMs, Principal } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/resilience';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 
 /** A verified principal, and the instant at which its credential expires. */
 export interface Verified {
@@ -18,7 +17,7 @@ const MAX_ENTRIES = 10_000;
  * so the response time never tells a guesser whether an id is in use. Simultaneous first uses share one verification.
  */
 export class VerifiedCache {
-  private readonly entries = new LRUCache<string, Verified & { until: number }>({ max: MAX_ENTRIES });
+  private readonly entries = new RecentMap<string, Verified & { until: number }>({ max: MAX_ENTRIES });
   private readonly pending = new Map<string, Promise<Verified>>();
 
   constructor(private readonly clock: Clock) {}

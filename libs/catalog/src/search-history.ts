@@ -1,7 +1,6 @@
 import type { EpochMs, Milliseconds, Principal } from '@toolfleet/contracts';
 import { taskWords } from './search/tool-words.js';
-import type { Clock } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 import { toMaker } from '@toolfleet/access';
 import type { FinishedCall } from '@toolfleet/contracts/records';
 import type { LearnedCall, RedisSearchHistory, SearchRecord } from './redis-search-history.js';
@@ -39,7 +38,7 @@ interface HistoryDeps {
  * waits for the comparison or fails because of it.
  */
 export class SearchHistory {
-  readonly #tenants = new LRUCache<string, KnownTenant>({ max: MAX_TENANTS });
+  readonly #tenants = new RecentMap<string, KnownTenant>({ max: MAX_TENANTS });
 
   constructor(private readonly deps: HistoryDeps) {}
 

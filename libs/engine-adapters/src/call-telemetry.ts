@@ -12,10 +12,9 @@ import {
   redactedError,
   toCallStatus,
 } from '@toolfleet/engine';
-import { BREAKER_GAUGE, type BreakerState, type Clock } from '@toolfleet/resilience';
+import { BREAKER_GAUGE, RecentMap, type BreakerState, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent } from '@toolfleet/service';
 import { CHAINED, LABEL, OTHER_LABEL, type Logger, type Metrics } from '@toolfleet/telemetry';
-import { LRUCache } from 'lru-cache';
 import { MAX_TOOLS, toToolType, type ToolLabels } from './tool-labels.js';
 
 /**
@@ -94,7 +93,7 @@ export class Audits extends Audit {
 
 /** Counts calls in Prometheus metrics. Calls of unknown tools have the label `other`. */
 export class CallMetrics extends Meter {
-  readonly #openBreakers = new LRUCache<string, { label: string; state: BreakerState }>({ max: MAX_TOOLS });
+  readonly #openBreakers = new RecentMap<string, { label: string; state: BreakerState }>({ max: MAX_TOOLS });
 
   constructor(
     private readonly metrics: Metrics,
@@ -132,7 +131,7 @@ export class CallMetrics extends Meter {
     const label = this.labels.ofName(tool);
     if (state === 'closed') this.#openBreakers.delete(tool);
     else this.#openBreakers.set(tool, { label, state });
-    const states = [...this.#openBreakers.values()].flatMap((open) => (open.label === label ? [open.state] : []));
+    const states = this.#openBreakers.values().flatMap((open) => (open.label === label ? [open.state] : []));
     const worst = Math.max(BREAKER_GAUGE.closed, ...states.map((open) => BREAKER_GAUGE[open]));
     this.metrics.breakerState.set({ tool_name: label }, worst);
   }

@@ -13,9 +13,8 @@ import {
   type SettleRequest,
   type SharedLease,
 } from '@toolfleet/contracts/budget';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { RecentMap, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
-import { LRUCache } from 'lru-cache';
 import { WaitingCalls } from './waiting-calls.js';
 
 /** A lease is as large as the spending in this time: the maximum unjustified charge of a gateway that dies. */
@@ -188,7 +187,7 @@ export class LeasedBudget extends BudgetPort {
   /** Runs by call id: the request id of their calls. */
   private readonly runs = new Map<string, CallingRun>();
   /** First reservations of the calls of the last run of a tenant and tool. */
-  private readonly earlyOfRuns = new LRUCache<string, Spend>({ max: MAX_SCOPES });
+  private readonly earlyOfRuns = new RecentMap<string, Spend>({ max: MAX_SCOPES });
 
   /** @param budget is asked for leases and for calls without one, and takes all settlements */
   constructor(

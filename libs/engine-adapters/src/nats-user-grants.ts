@@ -3,9 +3,8 @@ import type { GrantFind, GrantFindReply, GrantsChanged } from '@toolfleet/contra
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { sourceId, usesSignIn, type UserAuth } from '@toolfleet/contracts/user-auth';
 import { UserGrants, type GrantOwner } from '@toolfleet/engine';
-import { SingleFlight, type Clock } from '@toolfleet/resilience';
+import { RecentMap, SingleFlight, type Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
-import { LRUCache } from 'lru-cache';
 
 /** For how long a gateway relies on a grant without a known revocation. Executors ask `identity` themselves. */
 const KNOWN_MS = 30_000;
@@ -39,7 +38,7 @@ export interface GrantWatch {
 
 /** The grants of users as `identity` knows them. A grant that was found is remembered until it changes; one that is missing is not. */
 export class NatsUserGrants extends UserGrants {
-  readonly #known = new LRUCache<string, KnownGrant>({ max: MAX_KNOWN });
+  readonly #known = new RecentMap<string, KnownGrant>({ max: MAX_KNOWN });
   readonly #flights = new SingleFlight<GrantFindReply>();
   /** Counts changes, so that an answer from before one is not remembered. */
   #changes = 0;

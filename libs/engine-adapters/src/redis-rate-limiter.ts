@@ -1,7 +1,12 @@
 import type { Cluster, Redis } from 'ioredis';
-import { LRUCache } from 'lru-cache';
 import { MemoryRateLimiter, RateLimiter } from '@toolfleet/engine';
-import type { Clock, GrantedTokens, Rate, RateDecision } from '@toolfleet/resilience';
+import {
+  RecentMap,
+  type Clock,
+  type GrantedTokens,
+  type Rate,
+  type RateDecision,
+} from '@toolfleet/resilience';
 import { defineScript, leaseSize, StoreHealth, TokenLeases, type Script } from '@toolfleet/queue/redis';
 import { readFileSync } from 'node:fs';
 
@@ -40,7 +45,7 @@ export class RedisRateLimiter extends RateLimiter {
   readonly #local: MemoryRateLimiter;
   readonly #health: StoreHealth;
   /** Monotonic ms of the next token, by bucket. */
-  readonly #emptyUntil = new LRUCache<string, number>({ max: MAX_EMPTY });
+  readonly #emptyUntil = new RecentMap<string, number>({ max: MAX_EMPTY });
   readonly #leases = new TokenLeases<BucketReply>();
   #batches = new Map<string, Batch>();
 

@@ -10,9 +10,8 @@ import {
   type CacheLookup,
   type CacheScope,
 } from '@toolfleet/engine';
-import type { Clock } from '@toolfleet/resilience';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 import type { KeptResults } from '@toolfleet/journal';
-import { LRUCache } from 'lru-cache';
 import { sha256Hex } from '@toolfleet/bounded-schema';
 import { defineScript, StoreHealth, type Script } from '@toolfleet/queue/redis';
 import { readFileSync } from 'node:fs';
@@ -89,12 +88,12 @@ export class RedisResultCache extends ResultCache {
   /** Version keys that Redis has not confirmed to be replaced. Until then their scope is not looked up. */
   readonly #unconfirmedDrops = new Set<string>();
   /** Versions that were read lately, by version key. A result under an old one is never used, so they may be outdated. */
-  readonly #versions = new LRUCache<string, { version: string; readAt: Milliseconds }>({ max: MAX_SCOPES });
+  readonly #versions = new RecentMap<string, { version: string; readAt: Milliseconds }>({ max: MAX_SCOPES });
   readonly #readingVersions = new Map<string, Promise<string | undefined>>();
   /** Results that wait to be written, by the prefix of their scope. */
   readonly #groups = new Map<string, WriteGroup>();
   /** Monotonic instants until which scopes, by version key, need no drop. */
-  readonly #unreadUntil = new LRUCache<string, number>({ max: MAX_SCOPES });
+  readonly #unreadUntil = new RecentMap<string, number>({ max: MAX_SCOPES });
 
   /** @param options.results counts entries against the quota of their tenant */
   constructor(

@@ -1,7 +1,7 @@
+import { RecentMap } from '@toolfleet/resilience';
 import { executorClass } from '@toolfleet/contracts/subjects';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { BoundedLabel, OTHER_LABEL } from '@toolfleet/telemetry';
-import { LRUCache } from 'lru-cache';
 
 /** Values of the label `tool_name` of calls: the tool, its source such as `mcp.crm`, or the class of executors that runs it. */
 export type ToolLabelling = 'tool' | 'source' | 'executor';
@@ -16,7 +16,7 @@ const MAX_VALUES = 2_000;
 export class ToolLabels {
   readonly #labels = new BoundedLabel(MAX_VALUES);
   /** Labels by name of the tool, for breakers, which only know the name. */
-  readonly #byName = new LRUCache<string, string>({ max: MAX_TOOLS });
+  readonly #byName = new RecentMap<string, string>({ max: MAX_TOOLS });
 
   constructor(private readonly by: ToolLabelling) {}
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Succeeded, EpochMs, Json, Milliseconds } from '@toolfleet/contracts';
-import { peekTokens, takeToken, type Clock, type Rate, type RateDecision } from '@toolfleet/resilience';
+import { peekTokens, RecentMap, takeToken, type Clock, type Rate, type RateDecision } from '@toolfleet/resilience';
 import {
   RateLimiter,
   ResultCache,
@@ -35,7 +35,7 @@ interface CacheEntry extends CachedResult {
 /** Result cache of one process; also the near cache in front of a shared one. */
 export class MemoryResultCache extends ResultCache {
   readonly #entries = new LRUCache<string, CacheEntry>({ max: MAX_RESULTS, maxSize: MAX_CHARS });
-  readonly #versions = new LRUCache<string, string>({ max: MAX_SCOPES });
+  readonly #versions = new RecentMap<string, string>({ max: MAX_SCOPES });
   #lastVersion = 0;
 
   constructor(private readonly clock: Clock) {
@@ -120,7 +120,7 @@ function roughSize(result: Succeeded, limit: number): number {
 
 /** Session results of one process. */
 export class MemorySessionResults extends SessionResults {
-  readonly #results = new LRUCache<string, { result: Succeeded; endsAt: Milliseconds }>({ max: MAX_SESSION_RESULTS });
+  readonly #results = new RecentMap<string, { result: Succeeded; endsAt: Milliseconds }>({ max: MAX_SESSION_RESULTS });
 
   constructor(private readonly clock: Clock) {
     super();
@@ -138,7 +138,7 @@ export class MemorySessionResults extends SessionResults {
 
 /** Rate limiter of one process; also the fallback while the shared limiter is unavailable. */
 export class MemoryRateLimiter extends RateLimiter {
-  readonly #buckets = new LRUCache<string, number>({ max: MAX_BUCKETS });
+  readonly #buckets = new RecentMap<string, number>({ max: MAX_BUCKETS });
 
   constructor(private readonly clock: Clock) {
     super();

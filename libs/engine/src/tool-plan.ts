@@ -14,10 +14,9 @@ import {
 } from '@toolfleet/contracts/tool-definition';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
-import type { Rate } from '@toolfleet/resilience';
+import { RecentMap, type Rate } from '@toolfleet/resilience';
 import { ArgumentReader, compileSchema, type CompiledSchema } from '@toolfleet/bounded-schema';
 import { readSelect, type SelectExpression } from '@toolfleet/bounded-schema/select';
-import { LRUCache } from 'lru-cache';
 import type { EngineSettings } from './settings.js';
 import { deriveRetryRule, type RetryRule } from './retry-rule.js';
 
@@ -65,7 +64,7 @@ const MINUTE_MS = 60_000;
 /** Caches plans by definition object and by revision: a catalog may return a new object for a known revision. */
 export class ToolPlans {
   readonly #byTool = new WeakMap<RegisteredTool, ToolPlan>();
-  readonly #byRevision = new LRUCache<string, ToolPlan>({ max: MAX_PLANS });
+  readonly #byRevision = new RecentMap<string, ToolPlan>({ max: MAX_PLANS });
 
   constructor(private readonly settings: EngineSettings) {}
 

@@ -1,6 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '@toolfleet/contracts';
-import type { Clock } from '@toolfleet/base';
+import { RecentMap, type Clock } from '@toolfleet/base';
 import type { BreakerJudgement, BreakerOutcome, BreakerRule, BreakerState, ProbeLease } from './breaker.js';
 import { TargetBreaker, type TargetTransition, type TenantView } from './target-breaker.js';
 
@@ -31,8 +30,8 @@ const MAX_BREAKERS = 5_000;
 
 /** Breakers by key (a tool, a base URL). The least recently used ones are dropped, because keys may come from callers. */
 export class BreakerMap {
-  readonly #targets: LRUCache<string, TargetBreaker>;
-  readonly #withBreaker: LRUCache<TenantView, true>;
+  readonly #targets: RecentMap<string, TargetBreaker>;
+  readonly #withBreaker: RecentMap<TenantView, true>;
 
   constructor(
     private readonly rule: BreakerRule,
@@ -41,8 +40,8 @@ export class BreakerMap {
     private readonly options: { maxBreakers?: number; mayProbe?: ProbeLease } = {},
   ) {
     const max = options.maxBreakers ?? MAX_BREAKERS;
-    this.#withBreaker = new LRUCache({ max, dispose: (_, view) => view.drop() });
-    this.#targets = new LRUCache({ max, dispose: (target) => target.dispose() });
+    this.#withBreaker = new RecentMap({ max, dispose: (_, view) => view.drop() });
+    this.#targets = new RecentMap({ max, dispose: (target) => target.dispose() });
   }
 
   /**
@@ -64,7 +63,7 @@ export class BreakerMap {
 
   /** Whether calls of `key` have recently run in this process. */
   knows(key: string): boolean {
-    return this.#targets.has(key);
+    return this.#targets.peek(key) !== undefined;
   }
 
   /** Milliseconds until a call of this tenant may pass; 0 when it may now. */

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import {
   Breaker,
@@ -9,7 +8,7 @@ import {
   type CallCounts,
   type ProbeLease,
 } from './breaker.js';
-import type { CancelTimer, Clock } from '@toolfleet/base';
+import { RecentMap, type CancelTimer, type Clock } from '@toolfleet/base';
 
 /** A change of state for one tenant, or for all when there is no tenant. */
 export interface TargetTransition {
@@ -74,7 +73,7 @@ export class TenantView {
  * the calls of all tenants together, whichever single tenant is left out. Afterwards each tenant probes for itself.
  */
 export class TargetBreaker {
-  readonly #views: LRUCache<string, TenantView>;
+  readonly #views: RecentMap<string, TenantView>;
   /** Number and end of the last opening for all. */
   #opening = 0;
   #openUntilAt: EpochMs = 0;
@@ -89,10 +88,10 @@ export class TargetBreaker {
     private readonly clock: Clock,
     private readonly onTransition: (transition: TargetTransition) => void,
     /** Views with a breaker, of all targets: the least recently used ones lose it. */
-    private readonly withBreaker: LRUCache<TenantView, true>,
+    private readonly withBreaker: RecentMap<TenantView, true>,
     private readonly mayProbe?: ProbeLease,
   ) {
-    this.#views = new LRUCache({ max: MAX_TENANTS, dispose: (view) => this.withBreaker.delete(view) });
+    this.#views = new RecentMap({ max: MAX_TENANTS, dispose: (view) => this.withBreaker.delete(view) });
   }
 
   /** @throws whatever `work` throws; that counts as a failure */
@@ -130,7 +129,7 @@ export class TargetBreaker {
   getState(tenantId?: string): BreakerState {
     if (this.#isOpenForAll) return 'open';
     if (tenantId !== undefined) return this.#views.peek(tenantId)?.breaker?.state ?? 'closed';
-    const states = new Set([...this.#views.values()].map(({ breaker }) => breaker?.state));
+    const states = new Set(this.#views.values().map(({ breaker }) => breaker?.state));
     return states.has('open') ? 'open' : states.has('half_open') ? 'half_open' : 'closed';
   }
 
@@ -143,7 +142,7 @@ export class TargetBreaker {
   /** For all tenants, else for each that is concerned. */
   troubled(): { tenantId?: string; state: 'half_open' | 'open'; retryAfterMs: Milliseconds }[] {
     if (this.#isOpenForAll) return [{ state: 'open', retryAfterMs: this.retryAfterMs('') }];
-    return [...this.#views.entries()].flatMap(([tenantId, { breaker }]) => {
+    return this.#views.entries().flatMap(([tenantId, { breaker }]) => {
       if (!breaker || breaker.state === 'closed') return [];
       return [{ tenantId, state: breaker.state, retryAfterMs: breaker.state === 'open' ? breaker.retryAfterMs : 0 }];
     });
@@ -153,7 +152,7 @@ export class TargetBreaker {
   openUntil(untilAt: EpochMs, tenantId?: string): void {
     if (untilAt <= this.clock.now()) return;
     if (tenantId === undefined) {
-      if ([...this.#views.values()].some(({ breaker }) => breaker?.isProven)) return;
+      if (this.#views.values().some(({ breaker }) => breaker?.isProven)) return;
       this.#openForAll(Math.min(untilAt, this.clock.now() + this.rule.recoveryMs));
     } else {
       const breaker = this.#breakerOf(tenantId, this.#view(tenantId));
@@ -207,7 +206,7 @@ export class TargetBreaker {
   #changed(tenantId: string, state: BreakerState, openUntilAt: EpochMs): void {
     this.onTransition({ tenantId, state, openUntilAt });
     if (state !== 'open' || this.#isOpenForAll) return;
-    const open = [...this.#views.values()].filter(({ breaker }) => breaker?.state === 'open').length;
+    const open = this.#views.values().filter(({ breaker }) => breaker?.state === 'open').length;
     if (open >= AGREEING_TENANTS) this.#openForAll(this.clock.now() + this.rule.recoveryMs);
   }
 
@@ -233,9 +232,9 @@ export class TargetBreaker {
     const now = this.clock.monotonic();
     if (!errorRate || now - this.#lookedAt < LOOK_EVERY_MS) return false;
     this.#lookedAt = now;
-    const counts = [...this.#views.values()].map(
-      (view): CallCounts => view.breaker?.counts ?? { calls: view.calls, failures: 0 },
-    );
+    const counts = this.#views
+      .values()
+      .map((view): CallCounts => view.breaker?.counts ?? { calls: view.calls, failures: 0 });
     const calls = sum(counts.map((one) => one.calls));
     const failures = sum(counts.map((one) => one.failures));
     return counts.every((one) => {

@@ -13,8 +13,7 @@ import {
 import { actingUserId, callBody } from '@toolfleet/engine';
 import type { Journal, KeptResults } from '@toolfleet/journal';
 import type { JobQueue, StoreGeneration } from '@toolfleet/queue';
-import { CostlyTurns, Semaphore, type Clock } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { CostlyTurns, RecentMap, Semaphore, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { requireRight, toMaker, type CallSight, type Sight } from '@toolfleet/access';
@@ -89,7 +88,7 @@ interface ParkedLookup {
  */
 export class AsyncCalls {
   /** Turns at reading results, by tenant. */
-  private readonly reads = new LRUCache<string, Semaphore>({ max: MAX_READERS });
+  private readonly reads = new RecentMap<string, Semaphore>({ max: MAX_READERS });
 
   /** Turns at writing arguments into a job, by tenant. */
   private readonly writes: CostlyTurns;

@@ -2,10 +2,9 @@ import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts'
 import type { ExecContext, ExecResponse } from '@toolfleet/contracts/execution';
 import type { GrantsChanged, GrantToken, GrantTokenReply } from '@toolfleet/contracts/identity';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { SingleFlight, type Clock } from '@toolfleet/resilience';
+import { RecentMap, SingleFlight, type Clock } from '@toolfleet/resilience';
 import { redactorOf } from '@toolfleet/telemetry';
 import type { NatsClient } from '@toolfleet/transport';
-import { LRUCache } from 'lru-cache';
 import type { LifecycleComponent } from './lifecycle.js';
 
 /** Grants of which an executor keeps something; the least recently used ones are dropped. */
@@ -27,9 +26,9 @@ export interface UserCredential extends Pick<GrantTokenReply, 'kind' | 'value' |
  * they expire, and forgotten at once when the user disconnects. Concurrent calls with one grant share a request.
  */
 export class UserCredentials {
-  readonly #kept = new LRUCache<string, UserCredential>({ max: MAX_GRANTS });
+  readonly #kept = new RecentMap<string, UserCredential>({ max: MAX_GRANTS });
   /** The token of the newest call with a grant: connections outlive the call that opened them. */
-  readonly #tokens = new LRUCache<string, string>({ max: MAX_GRANTS });
+  readonly #tokens = new RecentMap<string, string>({ max: MAX_GRANTS });
   readonly #flights = new SingleFlight<UserCredential>();
   readonly #listeners = new Set<(grant: string) => void>();
   /** Counts changes, so that an answer from before one is not kept. */

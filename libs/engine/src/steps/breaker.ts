@@ -1,6 +1,5 @@
 import { CATALOGUE, isServerFault, ToolError, type CallResult } from '@toolfleet/contracts';
-import type { BreakerJudgement } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { RecentMap, type BreakerJudgement } from '@toolfleet/resilience';
 import { step, type Step } from '../step.js';
 import { breakerParty } from '@toolfleet/contracts/execution';
 import { isDeadlineShortened, isExecutorFault } from '../attempt.js';
@@ -18,7 +17,7 @@ const MAX_TOOLS = 5_000;
  */
 export function breaker(ports: Pick<EnginePorts, 'breakers'>): Step {
   /** By tool: whether the last failure that counted was the executor's. */
-  const executorFaults = new LRUCache<string, boolean>({ max: MAX_TOOLS });
+  const executorFaults = new RecentMap<string, boolean>({ max: MAX_TOOLS });
   return step('breaker', (next) => async (call) => {
     // What an interceptor answers says nothing about the tool.
     if (call.active.answer) return next(call);

@@ -1,8 +1,8 @@
+import { RecentMap } from '@toolfleet/resilience';
 import { costNothing, type CallResult, type Succeeded } from '@toolfleet/contracts';
 import type { CacheVersion, Call } from '../call.js';
 import { step, type Step, type Next } from '../step.js';
 import type { CacheScope, EnginePorts, ResultCache } from '../ports.js';
-import { LRUCache } from 'lru-cache';
 import type { ToolLatencies } from './load-shedding.js';
 
 /** Tools that are faster than this are not looked up in the shared cache: the lookup would take longer than the work. */
@@ -18,7 +18,7 @@ const MAX_PAIRS = 20_000;
  */
 class ReusableResults {
   /** Responses that allowed no reuse since the last one that did. */
-  readonly #unusable = new LRUCache<string, number>({ max: MAX_PAIRS });
+  readonly #unusable = new RecentMap<string, number>({ max: MAX_PAIRS });
 
   /** False for a tool with an upstream that decides, and has not allowed reuse lately. */
   mayExist(call: Call): boolean {

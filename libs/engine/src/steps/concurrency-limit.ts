@@ -1,6 +1,5 @@
 import { ToolError, type CallResult, type Json } from '@toolfleet/contracts';
-import { FairSlots } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { FairSlots, RecentMap } from '@toolfleet/resilience';
 import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
 
@@ -21,7 +20,7 @@ export function concurrencyLimit(ports: Pick<EnginePorts, 'settings'>): Step {
   const slots = new FairSlots('calls', limit);
   /** Expected bytes of the results of a tenant's calls in flight. */
   const expected = new Map<string, number>();
-  const sizes = new LRUCache<string, number>({ max: MAX_SIZES });
+  const sizes = new RecentMap<string, number>({ max: MAX_SIZES });
   return step('concurrency limit', (next) => async (call) => {
     const { tenantId } = call.request.principal;
     const held = expected.get(tenantId) ?? 0;

@@ -1,6 +1,5 @@
 import { ToolError, type CallResult, type Milliseconds } from '@toolfleet/contracts';
-import { LatencyMedian } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import { LatencyMedian, RecentMap } from '@toolfleet/resilience';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 
@@ -23,7 +22,7 @@ interface Typical {
  * arguments, only the time in the queue counts: how long other programs ran says nothing about the next one.
  */
 export class ToolLatencies {
-  readonly #typical = new LRUCache<string, Typical>({ max: MAX_MEDIANS });
+  readonly #typical = new RecentMap<string, Typical>({ max: MAX_MEDIANS });
 
   /** Undefined until enough calls of the tool by this tenant were measured. */
   medianMs(call: Call): Milliseconds | undefined {

@@ -1,6 +1,11 @@
 import { CATALOGUE, type CallResult, type ExecutionFailure } from '@toolfleet/contracts';
-import { retry as runWithRetries, RetryBudget, type Backoff, type RetryVerdict } from '@toolfleet/resilience';
-import { LRUCache } from 'lru-cache';
+import {
+  RecentMap,
+  retry as runWithRetries,
+  RetryBudget,
+  type Backoff,
+  type RetryVerdict,
+} from '@toolfleet/resilience';
 import type { Call } from '../call.js';
 import { step, type Step } from '../step.js';
 import type { EnginePorts } from '../ports.js';
@@ -14,7 +19,7 @@ const MAX_TOOLS = 5_000;
  */
 export function retry(ports: Pick<EnginePorts, 'clock' | 'audit' | 'meter'>): Step {
   const { clock } = ports;
-  const budgets = new LRUCache<string, RetryBudget>({ max: MAX_TOOLS });
+  const budgets = new RecentMap<string, RetryBudget>({ max: MAX_TOOLS });
   return step('retry', (next) => async (call) => {
     const { plan, tool, active, signal, deadline, callId } = call;
     let budget = budgets.get(tool.name);

@@ -9,4 +9,5 @@ export {
   type KitFacts,
 } from './coded-error.js';
 export { isJsonObject, jsonObject, type Json, type JsonMembers, type JsonObject } from './json.js';
+export { RecentMap } from './recent-map.js';
 export type { EpochMs, Milliseconds } from './units.js';

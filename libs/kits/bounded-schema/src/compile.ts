@@ -2,8 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { LRUCache } from 'lru-cache';
-import { CodedError, type Json, type JsonObject, type KitCode } from '@toolfleet/base';
+import { CodedError, RecentMap, type Json, type JsonObject, type KitCode } from '@toolfleet/base';
 import { boundKeywords } from './bounded-keywords.js';
 import { fingerprint } from './canonical.js';
 import { explainErrors } from './explain.js';
@@ -64,7 +63,7 @@ function createValidator(Class: typeof Ajv | typeof Ajv2020, allErrors: boolean)
   return ajv;
 }
 
-const compiled = new LRUCache<string, CompiledSchema & { forget(): void }>({
+const compiled = new RecentMap<string, CompiledSchema & { forget(): void }>({
   max: MAX_COMPILED,
   dispose: (entry) => entry.forget(),
 });

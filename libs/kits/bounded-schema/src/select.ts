@@ -1,9 +1,8 @@
 import * as jmespath from '@jmespath-community/jmespath';
-import type { Json } from '@toolfleet/base';
+import { RecentMap, type Json } from '@toolfleet/base';
 import { parseExact } from '@toolfleet/base/json-text';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
 import parseJsonpath from 'jsonpath-rfc9535/parser';
-import { LRUCache } from 'lru-cache';
 import { describeShape } from './json-shape.js';
 import { boundedMatcher } from './pattern.js';
 
@@ -34,7 +33,7 @@ export class SelectRefused extends Error {
 type SelectedNode = Readonly<Record<string, unknown>>;
 
 /** Compiled expressions, and refused ones with the reason. */
-const known = new LRUCache<string, SelectExpression | SelectRefused>({ max: MAX_CACHED });
+const known = new RecentMap<string, SelectExpression | SelectRefused>({ max: MAX_CACHED });
 
 /**
  * Compiles an expression to check it: its syntax, its length and nesting, the names of its functions and the patterns of JSONPath's

@@ -8,6 +8,9 @@ import { isDevelopment } from '@toolfleet/contracts';
 import { SystemClock } from '@toolfleet/resilience';
 import { Cluster, Redis, SentinelConnector, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
+import { decodeInOneLoop } from './reply-decoder.js';
+
+decodeInOneLoop();
 
 /** Logger of connection states, such as a pino logger. */
 interface RedisLog {

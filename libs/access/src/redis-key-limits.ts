@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
-import type { Clock } from '@toolfleet/resilience';
+import { atTurnEnd, type Clock } from '@toolfleet/resilience';
 import { defineScript, leaseSize, StoreHealth, TokenLeases, type Script } from '@toolfleet/queue/redis';
 import { KeyLimits, type KeyAllowance, type Tier } from './key-limits.js';
 
@@ -51,7 +51,7 @@ export class RedisKeyLimits extends KeyLimits {
       if (!turn) {
         turn = { tier, waiting: [] };
         this.turns.set(id, turn);
-        if (this.turns.size === 1) setImmediate(() => this.flush());
+        if (this.turns.size === 1) atTurnEnd(() => this.flush());
       }
       turn.waiting.push((reply, index) => resolve(reply && toAllowance(reply, index)));
     });

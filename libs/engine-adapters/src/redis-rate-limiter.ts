@@ -1,6 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import { MemoryRateLimiter, RateLimiter } from '@toolfleet/engine';
 import {
+  atTurnEnd,
   RecentMap,
   type Clock,
   type GrantedTokens,
@@ -110,7 +111,7 @@ export class RedisRateLimiter extends RateLimiter {
     if (!batch) {
       batch = { rate, pending: [] };
       this.#batches.set(bucket, batch);
-      if (this.#batches.size === 1) setImmediate(() => this.#flush());
+      if (this.#batches.size === 1) atTurnEnd(() => this.#flush());
     }
     return batch;
   }

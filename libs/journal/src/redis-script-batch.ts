@@ -1,3 +1,4 @@
+import { atTurnEnd } from '@toolfleet/resilience';
 import type { Cluster, Redis } from 'ioredis';
 import { BATCH } from './scripts.js';
 
@@ -40,7 +41,7 @@ export class ScriptBatch {
     return new Promise((resolve, reject) => {
       this.#asked.push({ key, values, resolve, reject });
       if (this.redis.isCluster || this.#asked.length >= MAX_CALLS) this.#send();
-      else if (this.#asked.length === 1) setImmediate(() => this.#send());
+      else if (this.#asked.length === 1) atTurnEnd(() => this.#send());
     });
   }
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { TLSSocket } from 'node:tls';
 import { isDevelopment } from '@toolfleet/contracts';
-import { SystemClock } from '@toolfleet/resilience';
+import { atTurnEnd, SystemClock } from '@toolfleet/resilience';
 import { Cluster, Redis, SentinelConnector, type RedisOptions } from 'ioredis';
 import { parseAddress, publicAddress, type RedisAddress } from './redis-address.js';
 import { decodeInOneLoop } from './reply-decoder.js';
@@ -119,7 +119,7 @@ function writeOncePerTurn(client: Redis, timeoutMs: number | undefined): Redis {
     if (socket && socket !== held) {
       held = socket;
       socket.cork();
-      setImmediate(() => {
+      atTurnEnd(() => {
         socket.uncork();
         if (held === socket) held = undefined;
       });

@@ -1,4 +1,4 @@
-export { AbortSource, Clock, onAbort, RecentMap, SystemClock, type CancelTimer } from '@toolfleet/base';
+export { AbortSource, atTurnEnd, Clock, onAbort, RecentMap, SystemClock, type CancelTimer } from '@toolfleet/base';
 export { Deadline } from './deadline.js';
 export { TimedOut, withTimeout } from './deadline.js';
 export { type Backoff } from './retry.js';

@@ -10,4 +10,5 @@ export {
 } from './coded-error.js';
 export { isJsonObject, jsonObject, type Json, type JsonMembers, type JsonObject } from './json.js';
 export { RecentMap } from './recent-map.js';
+export { atTurnEnd } from './turn-end.js';
 export type { EpochMs, Milliseconds } from './units.js';

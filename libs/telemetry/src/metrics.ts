@@ -1,5 +1,6 @@
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, Gauge, Registry, collectDefaultMetrics, type Histogram } from 'prom-client';
 import { CALL_BUCKETS, METRICS, type MetricEntry } from './metric-catalogue.js';
+import { SeriesHistogram } from './series-histogram.js';
 
 /** Property names of the catalogue. */
 type MetricKey = keyof typeof METRICS;
@@ -67,7 +68,7 @@ function make(definition: MetricEntry, registry: Registry): unknown {
   };
   if (definition.type === 'counter') return new Counter(options);
   if (definition.type === 'gauge') return new Gauge(options);
-  return new Histogram({ ...options, buckets: [...(definition.buckets ?? CALL_BUCKETS)] });
+  return new SeriesHistogram({ ...options, buckets: [...(definition.buckets ?? CALL_BUCKETS)] });
 }
 
 /** Label value for everything beyond the bound or not in the registry. */

@@ -7,11 +7,14 @@ import { randomUUID } from 'node:crypto';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
   context,
+  createContextKey,
   createTraceState,
-  isSpanContextValid,
+  INVALID_SPANID,
+  INVALID_TRACEID,
   trace,
   TraceFlags,
   type Context,
+  type Span,
   type SpanContext,
 } from '@opentelemetry/api';
 
@@ -55,30 +58,37 @@ export function readSpanContext(carrier: TraceCarrier): SpanContext | undefined 
     isRemote: true,
     traceState: state && state.length <= MAX_TRACESTATE ? createTraceState(state) : undefined,
   };
-  return isSpanContextValid(found) ? found : undefined;
+  return found.traceId === INVALID_TRACEID || found.spanId === INVALID_SPANID ? undefined : found;
 }
 
+/** The key under which the API of OpenTelemetry has the active span in a context. */
+const SPAN_KEY = createContextKey('OpenTelemetry Context Key SPAN');
+
 /**
- * A context of OpenTelemetry, without the three functions that each context of its API has as properties (see `onAbort` of
- * libs/resilience for what such functions cost).
+ * A context of OpenTelemetry that knows its trace, and has no span for a trace that is not recorded until one is asked for. Nor does it have
+ * the three functions that each context of its API has as properties (see `onAbort` of libs/resilience for what such functions cost).
  */
 class PropagatedContext implements Context {
+  /** @param active the active span: of this process, or the one that a caller or `unrecordedTrace` named */
   constructor(
+    readonly active?: SpanContext,
     private readonly parent?: Context,
     private readonly key?: symbol,
     private readonly value?: unknown,
   ) {}
 
   getValue(key: symbol): unknown {
-    return key === this.key ? this.value : this.parent?.getValue(key);
+    if (key === this.key) return this.value;
+    if (this.parent) return this.parent.getValue(key);
+    return key === SPAN_KEY && this.active ? trace.wrapSpanContext(this.active) : undefined;
   }
 
   setValue(key: symbol, value: unknown): Context {
-    return new PropagatedContext(this, key, value);
+    return new PropagatedContext(key === SPAN_KEY ? (value as Span).spanContext() : this.active, this, key, value);
   }
 
   deleteValue(key: symbol): Context {
-    return new PropagatedContext(this, key);
+    return new PropagatedContext(key === SPAN_KEY ? undefined : this.active, this, key);
   }
 }
 
@@ -87,7 +97,7 @@ export const NO_CONTEXT: Context = new PropagatedContext();
 
 /** A context with the caller's span as parent. */
 export function remoteContext(caller: SpanContext): Context {
-  return trace.setSpanContext(NO_CONTEXT, caller);
+  return new PropagatedContext(caller);
 }
 
 /** A new trace that is not recorded. Its ids are parts of one UUID: random enough and cheap. */
@@ -101,7 +111,8 @@ export const isSampled = ({ traceFlags }: SpanContext): boolean => (traceFlags &
 
 /** The span that is active here: of this process, or the one a caller or `unrecordedTrace` named. */
 export function activeTrace(): SpanContext | undefined {
-  return manager && trace.getSpanContext(manager.active());
+  const current = manager?.active();
+  return current instanceof PropagatedContext ? current.active : current && trace.getSpanContext(current);
 }
 
 /** The active trace as headers for the next hop; undefined when there is none. */

@@ -32,7 +32,7 @@ export function readReserve({ asks }: BudgetReserve): ReadEntries<ReserveRequest
     readInteger(fields['tokens'], 'tokens');
     const lease = readInteger(fields['lease_ms'], 'lease_ms');
     if (lease < 1 || lease > MAX_LEASE_MS) invalid('lease_ms', `from 1 to ${MAX_LEASE_MS}`);
-    for (const name of ['user_id', 'key_id', 'tool_name', 'source', 'parent_call_id']) optionalId(fields[name], name);
+    optionalIds(fields, ['user_id', 'key_id', 'tool_name', 'source', 'parent_call_id']);
     const shared = fields['shared'] === undefined ? undefined : readObject(fields['shared'], 'shared');
     if (shared) readInteger(shared['least_micro_usd'], 'shared.least_micro_usd');
     checkPrefix(fields['call_id'], shared !== undefined, 'call_id');
@@ -56,7 +56,7 @@ export function readSettle({ settlements }: BudgetSettle): ReadEntries<SettleReq
     if (row['tenant_id'] !== tenantId) invalid('row.tenant_id', 'the tenant of the settlement');
     id(row['user_id'], 'row.user_id');
     id(row['tool_name'], 'row.tool_name');
-    for (const name of ['key_id', 'source', 'parent_call_id']) optionalId(row[name], `row.${name}`);
+    optionalIds(row, ['key_id', 'source', 'parent_call_id'], 'row.');
     readInteger(row['tokens'], 'row.tokens');
     readInteger(row['at'], 'row.at');
   });
@@ -88,8 +88,7 @@ function checkCall(fields: Record<string, unknown>): { callId: string; tenantId:
 function scopes(value: unknown, place: string): BudgetScopes['tenant_id'] {
   const fields = readObject(value, place);
   id(fields['request_id'], `${place}.request_id`);
-  if (fields['agent_id'] !== undefined) id(fields['agent_id'], `${place}.agent_id`);
-  if (fields['task_id'] !== undefined) id(fields['task_id'], `${place}.task_id`);
+  optionalIds(fields, ['agent_id', 'task_id'], `${place}.`);
   return tenant(fields['tenant_id'], `${place}.tenant_id`);
 }
 
@@ -103,8 +102,10 @@ function tenant(value: unknown, place: string): string {
   return value;
 }
 
+const ID = `a string of 1 to ${MAX_ID_LENGTH} characters without control characters`;
+
 function id(value: unknown, place: string): string {
-  if (!isPlainId(value)) invalid(place, `a string of 1 to ${MAX_ID_LENGTH} characters without control characters`);
+  if (!isPlainId(value)) invalid(place, ID);
   return value;
 }
 
@@ -114,8 +115,8 @@ function checkPrefix(value: unknown, isShared: boolean, place: string): void {
   invalid(place, `an id that ${isShared ? 'starts' : 'does not start'} with ${SHARED_LEASE_PREFIX}`);
 }
 
-function optionalId(value: unknown, place: string): void {
-  if (value !== undefined) id(value, place);
+function optionalIds(fields: Record<string, unknown>, names: readonly string[], within = ''): void {
+  for (const name of names) if (fields[name] !== undefined && !isPlainId(fields[name])) invalid(within + name, ID);
 }
 
 function readInteger(value: unknown, place: string): number {

@@ -3,7 +3,7 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
 import { openBytes, sealBytes } from '@toolfleet/service';
-import { BulkInsert, erase, type Owner } from '@toolfleet/database';
+import { BulkInsert, erase, Prepared, type Owner } from '@toolfleet/database';
 import { sql, type RawBuilder } from 'kysely';
 import type { BodySeal } from './body-seal.js';
 import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
@@ -11,12 +11,16 @@ import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
 /** The bodies of calls, their keys and who read them, in the database of the calls. */
 export class BodyStore {
   readonly #bodies = new BulkInsert(BODIES);
+  readonly #newestKey: Prepared<{ key_id: string; sealed: string }>;
 
   constructor(
     private readonly db: RecordsDb,
     /** Absent: no bodies are kept. */
     private readonly seal: BodySeal | undefined,
-  ) {}
+  ) {
+    const keys = db.selectFrom('body_key').select(['key_id', 'sealed']).where('tenant_id', '=', '');
+    this.#newestKey = new Prepared(keys.orderBy('made_at', 'desc').limit(sql.lit(1)));
+  }
 
   /** Whether bodies can be kept. */
   get isOn(): boolean {
@@ -41,13 +45,7 @@ export class BodyStore {
 
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */
   async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
-    const newest = await db
-      .selectFrom('body_key')
-      .select(['key_id', 'sealed'])
-      .where('tenant_id', '=', tenant_id)
-      .orderBy('made_at', 'desc')
-      .limit(1)
-      .executeTakeFirst();
+    const [newest] = (await this.#newestKey.run(db, [tenant_id])).rows;
     const known = newest && this.seal!.openKey(newest.sealed, tenant_id);
     if (known) return { id: newest.key_id, key: known };
     const key_id = randomUUID();

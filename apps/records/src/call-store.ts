@@ -20,6 +20,7 @@ import {
   migrate,
   ofOwner,
   ofTenants,
+  Prepared,
   type Owner,
   type Tenants,
 } from '@toolfleet/database';
@@ -81,6 +82,8 @@ export class RecordedCallStore {
   /** Of calls and of their bodies; none on SQLite. */
   readonly #partitions: readonly DayPartitions[];
   readonly #calls = new BulkInsert(CALLS);
+  readonly #newBatch: Prepared;
+  readonly #last: Prepared<{ last?: number }>;
 
   /**
    * @param seal absent: arguments and results are not kept
@@ -95,6 +98,9 @@ export class RecordedCallStore {
     this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants, quotas.pending_approvals);
     this.webhooks = new WebhookEndpoints(db, secretKey, quotas.webhooks);
     this.deliveries = new DeliveryQueue(db);
+    const batch = db.insertInto('call_batch').values({ batch_id: '', stored_at: 0 });
+    this.#newBatch = new Prepared(batch.onConflict((conflict) => conflict.doNothing()));
+    this.#last = new Prepared(db.selectFrom('call_record').select((row) => row.fn.max('position').as('last')));
     const partitioned = { call_record: PARTITION_LOCK, call_body: BODY_PARTITION_LOCK };
     this.#partitions = Object.entries(isPostgres(db) ? partitioned : {}).map(
       ([name, lock]) => new DayPartitions(db, { name, unitsPerDay: DAY_MS * PER_MS, lock }),
@@ -134,17 +140,10 @@ export class RecordedCallStore {
     let told: StoredEvents | undefined;
     await this.#db.transaction().execute(async (tx) => {
       if (this.#partitions.length > 0) await sql`select pg_advisory_xact_lock(${APPEND_LOCK})`.execute(tx);
-      const { numInsertedOrUpdatedRows: isNew } = await tx
-        .insertInto('call_batch')
-        .values({ batch_id: batchId, stored_at: now })
-        .onConflict((conflict) => conflict.doNothing())
-        .executeTakeFirstOrThrow();
+      const { numAffectedRows: isNew } = await this.#newBatch.run(tx, [batchId, now]);
       if (!isNew) return;
-      const { last } = await tx
-        .selectFrom('call_record')
-        .select((row) => row.fn.max('position').as('last'))
-        .executeTakeFirstOrThrow();
-      const first = Math.max(now * PER_MS, (last ?? 0) + 1);
+      const [newest] = (await this.#last.run(tx, [])).rows;
+      const first = Math.max(now * PER_MS, (newest?.last ?? 0) + 1);
       const hasBodies = this.bodies.isOn;
       const rows = calls.map((call, index) => toRow(call, first + index, hasBodies));
       await this.#calls.run(tx, rows);

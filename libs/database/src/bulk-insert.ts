@@ -1,4 +1,4 @@
-import type { CompiledQuery } from 'kysely';
+import type { Compilable, CompiledQuery, QueryExecutorProvider, QueryResult } from 'kysely';
 import type { AnyDb } from './dialects.js';
 import type { TableDefinition } from './table.js';
 
@@ -45,5 +45,19 @@ export class BulkInsert {
       this.#compiled.set(size, compiled);
     }
     return compiled;
+  }
+}
+
+/** A statement that is compiled at its first run: building it costs more than running it. */
+export class Prepared<Row = unknown> {
+  #compiled: CompiledQuery<Row> | undefined;
+
+  /** @param statement with any values in place of its parameters */
+  constructor(private readonly statement: Compilable<Row>) {}
+
+  /** @param parameters in their order in the statement */
+  run(db: QueryExecutorProvider, parameters: readonly unknown[]): Promise<QueryResult<Row>> {
+    this.#compiled ??= this.statement.compile();
+    return db.getExecutor().executeQuery({ ...this.#compiled, parameters });
   }
 }

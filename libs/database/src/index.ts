@@ -1,4 +1,4 @@
-export { BulkInsert, inParts } from './bulk-insert.js';
+export { BulkInsert, inParts, Prepared } from './bulk-insert.js';
 export { DAY_MS, DayPartitions, epochDay } from './day-partitions.js';
 export { databaseSettings, isPostgres, postgresDialect, serviceDialect, sqliteDialect } from './dialects.js';
 export { migrate, type Migration, type Migrations } from './migrate.js';

@@ -27,9 +27,9 @@ async function withinDeadline(
   active: ActiveCall,
   work: (signal: AbortSignal, deadline: Deadline) => Promise<CallResult>,
 ): Promise<CallResult> {
-  const until = Deadline.at(clock, active.request.limits.deadlineAt);
-  const remainingMs = until.remainingMs();
+  const remainingMs = active.request.limits.deadlineAt - clock.now();
   if (remainingMs <= 0) throw deadlineExceeded();
+  const until = Deadline.in(clock, remainingMs);
   const { signal: caller } = active.request;
   const source = new AbortSource();
   const { signal } = source;

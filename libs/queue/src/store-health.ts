@@ -11,6 +11,7 @@ const TIMEOUT_STEPS = 4;
  * for a second and is not asked.
  */
 export class StoreHealth {
+  /** 0 before the first failure. */
   #downUntil = 0;
 
   constructor(
@@ -20,7 +21,7 @@ export class StoreHealth {
 
   /** False for a second after a failure or time-out. */
   get isUp(): boolean {
-    return this.clock.monotonic() >= this.#downUntil;
+    return this.#downUntil === 0 || this.clock.monotonic() >= this.#downUntil;
   }
 
   /** Resolves to the result of the operation, or to undefined when the store is down, fails or exceeds the time-out. */

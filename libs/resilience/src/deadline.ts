@@ -1,4 +1,4 @@
-import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
+import type { Milliseconds } from '@toolfleet/contracts';
 import { onAbort, type Clock } from '@toolfleet/base';
 
 /**
@@ -18,11 +18,6 @@ export class Deadline {
   /** From the milliseconds left, as messages carry them. */
   static in(clock: Clock, remainingMs: Milliseconds): Deadline {
     return new Deadline(clock, remainingMs);
-  }
-
-  /** From an instant of this process' wall clock. */
-  static at(clock: Clock, deadlineAt: EpochMs): Deadline {
-    return new Deadline(clock, deadlineAt - clock.now());
   }
 
   /** Milliseconds left, never below 0. */

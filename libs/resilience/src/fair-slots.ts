@@ -28,7 +28,7 @@ export class FairSlots {
 
   /** Takes a slot. @returns what gives it back, once; undefined when there is none for this tenant */
   take(tenantId: string, most = this.perTenant): (() => void) | undefined {
-    const held = this.heldBy(tenantId);
+    const held = this.#held.get(tenantId) ?? 0;
     if (held >= most || held >= POOLS[this.pool].timesFree * (this.limit - this.#total)) return undefined;
     this.#held.set(tenantId, held + 1);
     this.#total += 1;
@@ -37,7 +37,7 @@ export class FairSlots {
       if (!isHeld) return;
       isHeld = false;
       this.#total -= 1;
-      const left = this.heldBy(tenantId) - 1;
+      const left = this.#held.get(tenantId)! - 1;
       if (left > 0) this.#held.set(tenantId, left);
       else this.#held.delete(tenantId);
     };

@@ -8,13 +8,13 @@ import { step, type Next, type Step } from '../step.js';
 export function checkIds(): Step<ActiveCall> {
   return step('check ids', (next) => (active) => {
     const { context, requestId, agentId, taskId, reuse } = active.request;
-    requirePlainId('session_id', context.session_id);
-    requirePlainId('user_id', context.user_id);
-    requirePlainId('project_id', context.project_id);
-    requirePlainId('request_id', requestId);
-    requirePlainId('agent_id', agentId);
-    requirePlainId('task_id', taskId);
-    requirePlainId('idempotency_key', reuse.idempotencyKey);
+    const { session_id, user_id, project_id } = context;
+    const ids: Record<string, unknown> = { session_id, user_id, project_id };
+    ids['request_id'] = requestId;
+    ids['agent_id'] = agentId;
+    ids['task_id'] = taskId;
+    ids['idempotency_key'] = reuse.idempotencyKey;
+    for (const field in ids) if (ids[field] !== undefined) requirePlainId(field, ids[field]);
     return next(active);
   });
 }

@@ -92,9 +92,9 @@ async function runEntered(ports: Ports, call: Call, next: Next): Promise<CallRes
   }
   // The outcome of the call is its last attempt's.
   if (failure && !isLastAttempt(call, failure)) return result;
-  const stored = storeOutcome(ports, call, result);
+  if (!call.entry) await storeOutcome(ports, call, result);
   // Nothing replays a call that its claim entered, so its caller need not wait. If this fails, its executor stores its own copy.
-  if (!call.entry) await stored;
+  else void finishEntry(ports, call, result).catch(() => undefined);
   return result;
 }
 
@@ -160,7 +160,11 @@ async function settleOpenOutcome(ports: Ports, call: Call, result: CallResult): 
 
 /** Stores an outcome with its charge, for replays. */
 async function storeOutcome(ports: Ports, call: Call, outcome: CallResult): Promise<void> {
-  await answerInTime(ports, call, ports.journal.finish(call.callId, 'current', withCharge(call, outcome), call.entry));
+  await answerInTime(ports, call, finishEntry(ports, call, outcome));
+}
+
+function finishEntry({ journal: entries }: Ports, call: Call, outcome: CallResult): Promise<boolean> {
+  return entries.finish(call.callId, 'current', withCharge(call, outcome), call.entry);
 }
 
 function isLastAttempt(call: Call, failure: ExecutionFailure): boolean {

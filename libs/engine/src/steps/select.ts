@@ -39,10 +39,12 @@ export function parseSelect(select: string): SelectExpression {
  * run have the whole result, so that each caller gets its own selection of it. Failures are returned whole.
  */
 export function selectPart(ports: Pick<EnginePorts, 'selector'>): Step {
-  return step('select part', (next) => async (call) => {
-    const result = await next(call);
-    if (call.select === undefined || !result.ok || result.failure) return result;
-    return toSelection(ports, call, call.select, result);
+  return step('select part', (next) => {
+    const runAndSelect = async (call: Call, selection: SelectExpression): Promise<CallResult> => {
+      const result = await next(call);
+      return result.ok && !result.failure ? toSelection(ports, call, selection, result) : result;
+    };
+    return (call) => (call.select === undefined ? next(call) : runAndSelect(call, call.select));
   });
 }
 

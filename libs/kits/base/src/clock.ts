@@ -66,11 +66,17 @@ export class SystemClock extends Clock {
 }
 
 /** A timer of the wheel, linked with the others that fire in the same turn. */
-class WheelTimer {
-  previous: WheelTimer = this;
-  next: WheelTimer = this;
+interface WheelTimer {
+  previous: WheelTimer;
+  next: WheelTimer;
+  fire: (() => void) | undefined;
+}
 
-  constructor(public fire: (() => void) | undefined) {}
+/** The first of a ring, which does not fire. */
+function newRing(): WheelTimer {
+  const head: Partial<WheelTimer> = { fire: undefined };
+  head.previous = head.next = head as WheelTimer;
+  return head as WheelTimer;
 }
 
 /**
@@ -88,10 +94,8 @@ class TimerWheel {
   add(delayMs: Milliseconds, fire: () => void): CancelTimer {
     const turn = Math.ceil((monotonicMs() + delayMs) / TURN_MS);
     let head = this.#rings.get(turn);
-    if (!head) this.#rings.set(turn, (head = new WheelTimer(undefined)));
-    const timer = new WheelTimer(fire);
-    timer.next = head;
-    timer.previous = head.previous;
+    if (!head) this.#rings.set(turn, (head = newRing()));
+    const timer: WheelTimer = { previous: head.previous, next: head, fire };
     timer.previous.next = head.previous = timer;
     if (turn < this.#nextTurn) this.#setTimer(turn);
     return () => {

@@ -10,7 +10,7 @@ import { deeperParts, inPlaceParts, IN_PLACE_LISTS, referenceTarget } from './su
  *
  * One counter per process is enough: validation is synchronous, so at most one runs at a time.
  */
-let left = Number.POSITIVE_INFINITY;
+const budget = { left: Number.POSITIVE_INFINITY };
 let errorsLeft = Number.POSITIVE_INFINITY;
 /** Names and values that JSON texts in the value may still have together. */
 let textNodesLeft = Number.POSITIVE_INFINITY;
@@ -50,8 +50,12 @@ const NODE_STEPS = 2;
 
 /** Charges work to the running validation; does nothing outside one. @throws StepsExhausted */
 export function chargeSteps(steps: number): void {
-  left -= steps;
-  if (left < 0) throw new StepsExhausted();
+  budget.left -= steps;
+  if (budget.left < 0) exhausted();
+}
+
+function exhausted(): never {
+  throw new StepsExhausted();
 }
 
 /**
@@ -62,13 +66,13 @@ export function chargeSteps(steps: number): void {
 export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
   if (counting) return work();
   counting = true;
-  left = limit;
+  budget.left = limit;
   textNodesLeft = MAX_BODY_NODES;
   try {
     return work();
   } finally {
     counting = false;
-    left = Number.POSITIVE_INFINITY;
+    budget.left = Number.POSITIVE_INFINITY;
     textNodesLeft = Number.POSITIVE_INFINITY;
   }
 }
@@ -78,12 +82,12 @@ export function withinSteps<T>(work: () => T, limit = LOOP_STEPS): T {
  * checked must not be refused for the compilation that it causes.
  */
 export function withoutSteps<T>(work: () => T): T {
-  const before = left;
-  left = Number.POSITIVE_INFINITY;
+  const before = budget.left;
+  budget.left = Number.POSITIVE_INFINITY;
   try {
     return work();
   } finally {
-    left = before;
+    budget.left = before;
   }
 }
 
@@ -155,7 +159,9 @@ const meter: CodeKeywordDefinition = {
     // Errors of types and of schemas `false` are not created by a keyword.
     if (it.allErrors) gen.code(_`${gen.scopeValue('func', { ref: limitErrors })}(${ERROR_COUNT})`);
     if (member === 0 && text === 0) {
-      gen.code(_`${gen.scopeValue('func', { ref: chargeSteps })}(${base})`);
+      // As `chargeSteps`, without a function call for each part of a schema.
+      const steps = _`${gen.scopeValue('obj', { ref: budget })}.left`;
+      gen.code(_`if ((${steps} -= ${base}) < 0) ${gen.scopeValue('func', { ref: exhausted })}()`);
       return;
     }
     gen.code(_`${gen.scopeValue('func', { ref: chargeFor })}(${base}, ${member}, ${text}, ${data})`);

@@ -5,6 +5,7 @@
 import {
   ReadBuffer,
   type JSONRPCErrorResponse,
+  type JSONRPCMessage,
   type JSONRPCResultResponse,
   type RequestId,
 } from '@modelcontextprotocol/client';
@@ -117,14 +118,14 @@ const repairedStream = (body: Body, readId: ReadId): Body => ({
   cancel: () => body.cancel(),
   [Symbol.asyncIterator]() {
     const chunks = body[Symbol.asyncIterator]();
-    const lines = new LineRepair(readId);
+    const lines = new CompleteLines();
     // Not a generator: it would add promises to each chunk of each call.
     return {
       async next(): Promise<IteratorResult<Uint8Array>> {
         for (;;) {
           const { done, value } = await chunks.next();
           const complete = done ? lines.end() : lines.push(value);
-          if (complete) return { done: false, value: complete };
+          if (complete) return { done: false, value: repaired(complete, LINE, readId) };
           if (done) return { done, value: undefined };
         }
       },
@@ -184,12 +185,10 @@ const CARRIAGE_RETURN = 13;
 /** Bytes of a line that are held back; a longer line is passed on unread. */
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 
-/** Mends answers in lines that arrive in chunks. Lines are passed on as soon as they are complete. */
-class LineRepair {
+/** Lines that arrive in chunks. They are passed on as soon as they are complete. */
+class CompleteLines {
   #held: Uint8Array[] = [];
   #size = 0;
-
-  constructor(private readonly readId: ReadId) {}
 
   /** Adds a chunk. @returns the lines that it completes, if any */
   push(chunk: Uint8Array): Buffer | undefined {
@@ -207,7 +206,7 @@ class LineRepair {
     const rest = Buffer.concat(this.#held, this.#size);
     this.#held = [];
     this.#size = 0;
-    return repaired(rest, LINE, this.readId);
+    return rest;
   }
 
   #hold(chunk: Uint8Array): void {
@@ -218,16 +217,27 @@ class LineRepair {
 
 /** Output of a local process, with mended messages. */
 export class RepairingReadBuffer extends ReadBuffer {
-  readonly #lines: LineRepair;
+  readonly #lines = new CompleteLines();
+  #answer: AnswerBytes | undefined;
 
   /** @param readId the only request that has no answer yet */
-  constructor(readId: ReadId) {
+  constructor(private readonly readId: ReadId) {
     super();
-    this.#lines = new LineRepair(readId);
   }
 
+  /** Adds a chunk, of which all messages are read before the next. */
   override append(chunk: Buffer): void {
-    const complete = this.#lines.push(chunk);
-    if (complete) super.append(complete);
+    const lines = this.#lines.push(chunk);
+    if (!lines) return;
+    // An answer alone, as most are, needs no schema of the SDK.
+    if (lines.indexOf(LINE_FEED) === lines.length - 1)
+      this.#answer = readAnswer(parse(lines.toString())?.value ?? null);
+    if (!this.#answer) super.append(repaired(lines, LINE, this.readId));
+  }
+
+  override readMessage(): JSONRPCMessage | null {
+    const answer = this.#answer;
+    this.#answer = undefined;
+    return answer ?? super.readMessage();
   }
 }

@@ -28,6 +28,7 @@ import { ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
 import type { CredentialStore } from './oauth/oauth-credential.js';
+import { PlainCalls } from './plain-calls.js';
 import { resultSchema } from './readable.js';
 import {
   answerDiscover,
@@ -97,6 +98,7 @@ export class UpstreamSession {
     readonly client: Client,
     readonly target: McpTarget,
     private readonly connection: WatchedConnection,
+    private readonly plain: PlainCalls,
     /** Calls that may ask, for questions on the stream of the session. */
     private readonly asking: Set<RequestExchange>,
     /** Requests that the server did not answer while the session was opened, as lines for an administrator. */
@@ -141,6 +143,7 @@ export class UpstreamSession {
     const stream = Promise.withResolvers<void>();
     const transport =
       target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps, stream.resolve);
+    const plain = new PlainCalls(transport);
     fillOmitted(transport, client);
     const asking = new Set<RequestExchange>();
     relayQuestions(transport, client, target.declared, () => RequestExchange.active ?? only(asking));
@@ -158,7 +161,7 @@ export class UpstreamSession {
     // A server may ask on this stream as soon as a call begins; it drops a question that it cannot send.
     if (target.declared && transport instanceof ScopedHttpTransport && client.getProtocolEra() === 'legacy')
       await Promise.race([stream.promise, deps.clock.sleep(STREAM_OPENING_MS)]);
-    return new UpstreamSession(client, target, connection, asking, notes);
+    return new UpstreamSession(client, target, connection, plain, asking, notes);
   }
 
   /** Runs a call. Meanwhile, questions on the stream of the session are taken for the call's, if the session runs no other that may ask. */
@@ -191,8 +194,11 @@ export class UpstreamSession {
    * @throws whatever the SDK, the egress guard or the network throws
    */
   callTool(params: CallToolRequestParams, options: CallToolRequestOptions, input?: PersonInput): Promise<object> {
-    if (this.client.getProtocolEra() !== 'modern')
+    if (this.client.getProtocolEra() !== 'modern') {
+      // The client adds the token of progress.
+      if (options.signal && !options.onprogress) return this.plain.call(params, options.signal);
       return this.client.request({ method: 'tools/call', params }, resultSchema('tools/call'), options);
+    }
     const extensions = this.offersTasks ? { [TASKS_EXTENSION]: {} } : undefined;
     // With a definition, the SDK neither applies the listed output schema nor repeats a call with headers that the server refused.
     const toolDefinition = options.toolDefinition ?? { name: params.name, inputSchema: { type: 'object' } };

@@ -171,6 +171,9 @@ function withTrace<T extends Sent>(message: T): T {
   return { ...message, params: { ...message.params, _meta: { ...message.params?._meta, ...trace } } };
 }
 
+/** Of an observer that has handled a message. */
+export const TAKEN = Symbol('taken');
+
 /** Why a response is a failure: an error of JSON-RPC, or a result that reports one of the tool. */
 function readFailure(response: Exclude<JSONRPCMessage, Sent>): Failure | undefined {
   if ('error' in response) {
@@ -187,11 +190,14 @@ function toFailure(error: unknown): Failure {
   return { type: code, message };
 }
 
-/** Calls `observe` before the handler that the SDK sets, now or later. The observer that was added last is called first. */
+/**
+ * Calls `observe` before the handler that the SDK sets, now or later, and not the handler if it returns `TAKEN`. The observer that was added
+ * last is called first.
+ */
 export function intercept<K extends 'onmessage' | 'onclose'>(
   transport: Transport,
   event: K,
-  observe: (...args: Parameters<NonNullable<Transport[K]>>) => void,
+  observe: (...args: Parameters<NonNullable<Transport[K]>>) => unknown,
 ): void {
   type MessageHandler = (...args: Parameters<NonNullable<Transport[K]>>) => void;
   const before = Object.getOwnPropertyDescriptor(transport, event);
@@ -204,8 +210,7 @@ export function intercept<K extends 'onmessage' | 'onclose'>(
       return (
         next &&
         ((...args: Parameters<MessageHandler>): void => {
-          observe(...args);
-          next(...args);
+          if (observe(...args) !== TAKEN) next(...args);
         })
       );
     },

@@ -63,39 +63,37 @@ const FOREIGN: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * Encodes headers as NATS/1.0 (NATS ADR-4). The client library's header object would cost more per message than the rest of it.
+ * The text of headers as NATS/1.0 (NATS ADR-4). The client library's header object would cost more per message than the rest of it.
  * @throws TypeError when a value contains CR or LF (these would inject a header)
  */
-export function encodeHeaders(headers: OutgoingHeaders): Uint8Array {
+export function headerText(headers: OutgoingHeaders): string {
   let block = VERSION_LINE;
   for (const name in headers) {
     const value = headers[name] as string;
     if (/[\r\n]/.test(value)) throw new TypeError(`header ${name} contains a line break`);
     block += `${name}: ${value}\r\n`;
   }
-  return Buffer.from(`${block}\r\n`, 'utf8');
+  return `${block}\r\n`;
 }
 
 /** Received headers, searched in their text: a message has few headers, and fewer of them are read. */
 export class HeaderBlock implements IncomingHeaders {
-  readonly #text: string;
   #lowerCase: string | undefined;
 
-  constructor(bytes: Uint8Array) {
-    this.#text = decodeText(bytes);
-  }
+  /** @param text of `headerText` */
+  constructor(private readonly text: string) {}
 
   get(name: string): string | undefined {
-    let at = this.#text.indexOf(`\r\n${name}:`);
+    let at = this.text.indexOf(`\r\n${name}:`);
     if (at < 0) {
-      this.#lowerCase ??= this.#text.toLowerCase();
+      this.#lowerCase ??= this.text.toLowerCase();
       // Lowercasing changes the length of a few non-ASCII letters; then offsets do not match and only the exact name is found.
-      at = this.#lowerCase.length === this.#text.length ? this.#lowerCase.indexOf(`\r\n${name.toLowerCase()}:`) : -1;
+      at = this.#lowerCase.length === this.text.length ? this.#lowerCase.indexOf(`\r\n${name.toLowerCase()}:`) : -1;
       if (at < 0) return undefined;
     }
     const start = at + name.length + 3;
-    const end = this.#text.indexOf('\r\n', start);
-    return this.#text.slice(start, end < 0 ? undefined : end).trim() || undefined;
+    const end = this.text.indexOf('\r\n', start);
+    return this.text.slice(start, end < 0 ? undefined : end).trim() || undefined;
   }
 }
 
@@ -179,6 +177,6 @@ function isServerTask(value: Json | undefined): value is JsonObject & ServerTask
   return [value['id'], value['server'], value['revision']].every((field) => typeof field === 'string');
 }
 
-function decodeText(data: Uint8Array): string {
+export function decodeText(data: Uint8Array): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
 }

@@ -17,8 +17,9 @@ import {
 } from 'nats';
 import { ToolError } from '@toolfleet/contracts';
 import {
-  encodeHeaders,
+  decodeText,
   HeaderBlock,
+  headerText,
   LARGE_MESSAGE,
   type IncomingHeaders,
   type IncomingMessage,
@@ -132,7 +133,8 @@ export class NatsLink {
   }
 
   /**
-   * Sends at the end of this event-loop tick, together with everything else sent in it. `failed` is called when the message could
+   * Sends at the end of this event-loop tick, together with everything else sent in it. A message that stays in the process arrives sooner,
+   * after the code that runs now. `failed` is called when the message could
    * not be handed to the connection.
    * @throws ToolError PAYLOAD_TOO_LARGE, REQUEST_INVALID (subject), EXECUTOR_UNAVAILABLE (never connected)
    */
@@ -143,8 +145,8 @@ export class NatsLink {
   ): void {
     const connection = this.#required();
     requireSubject(subject);
-    const encoded = options.headers && encodeHeaders(options.headers);
-    const size = data.length + (encoded?.length ?? 0);
+    const text = options.headers && headerText(options.headers);
+    const size = data.length + (text === undefined ? 0 : Buffer.byteLength(text));
     if (size > this.maxPayload) {
       throw new ToolError('PAYLOAD_TOO_LARGE', {
         message: `The message has ${size} bytes; NATS accepts at most ${this.maxPayload}`,
@@ -152,12 +154,12 @@ export class NatsLink {
       });
     }
     const { reply = '' } = options;
+    const receive = this.options.exchange?.receiverOf(subject, reply !== '');
+    if (receive) return void AFTER_THIS.then(() => receive(new LocalMessage(subject, reply, data, text)));
     this.onTickEnd(() => {
-      const receive = this.options.exchange?.receiverOf(subject, reply !== '');
-      if (receive) return receive(new LocalMessage(subject, reply, data, encoded));
       try {
         // The package only calls `encode` of its header object.
-        const headers = encoded && ({ encode: () => encoded } as unknown as MsgHdrs);
+        const headers = text === undefined ? undefined : ({ encode: () => Buffer.from(text) } as unknown as MsgHdrs);
         connection.publish(subject, data, { reply: options.reply, headers });
       } catch (error) {
         options.failed?.(error);
@@ -306,6 +308,9 @@ function requireSubject(subject: string): void {
   }
 }
 
+/** Its reactions run after the code that adds them. An immediate costs thirty functions of Node more, and a wait for the event loop. */
+const AFTER_THIS = Promise.resolve();
+
 /** A message that did not leave the process. */
 class LocalMessage implements IncomingMessage {
   readonly isNoResponders = false;
@@ -315,9 +320,9 @@ class LocalMessage implements IncomingMessage {
     readonly subject: string,
     readonly reply: string,
     readonly data: Uint8Array,
-    encodedHeaders: Uint8Array | undefined,
+    headers: string | undefined,
   ) {
-    this.headers = encodedHeaders && new HeaderBlock(encodedHeaders);
+    this.headers = headers === undefined ? undefined : new HeaderBlock(headers);
   }
 }
 
@@ -360,7 +365,7 @@ class NatsMessage implements IncomingMessage {
 function readHeaders(message: Msg): IncomingHeaders | undefined {
   const { _msg: frame, _rdata: bytes } = message as unknown as { _msg?: { hdr?: number }; _rdata?: Uint8Array };
   if (typeof frame?.hdr === 'number' && bytes instanceof Uint8Array) {
-    return frame.hdr > 0 ? new HeaderBlock(bytes.subarray(0, frame.hdr)) : undefined;
+    return frame.hdr > 0 ? new HeaderBlock(decodeText(bytes.subarray(0, frame.hdr))) : undefined;
   }
   const { headers } = message;
   return headers && { get: (name) => headers.get(name) || undefined };

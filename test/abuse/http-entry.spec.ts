@@ -90,6 +90,76 @@ describe('half of a request', () => {
   });
 });
 
+/** Calls in their usual form are served by an instance of their own; it must not be visible in any answer. */
+describe('the path of a call', () => {
+  const JSON_TYPE = 'Content-Type: application/json';
+  const ACCEPT = 'Accept: application/json, text/event-stream';
+  const GOOD = '{"cache":"no-store","arguments":{"expression":"6 * 7"}}';
+  const call = (name: string) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'tools/call',
+      params: { name, arguments: { expression: '6 * 7' } },
+    });
+  const key = () => `Authorization: Bearer ${abused.fleet.keys['globex']!}`;
+
+  /** An answer as it arrived, without what differs from call to call. */
+  async function answer(path: string, headers: readonly string[], body: string): Promise<string> {
+    const { socket, text, isClosed } = open();
+    const head = [`POST ${path} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers];
+    socket.write([...head, `Content-Length: ${Buffer.byteLength(body)}`, '', body].join('\r\n'));
+    await expect.poll(isClosed).toBe(true);
+    return text()
+      .replaceAll(/^(date|content-length|x-ratelimit-\S+|retry-after): .*$/gim, '$1')
+      .replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, 'id')
+      .replaceAll(/"(\w+_ms|\w+_at)":[\d.]+/g, '"$1"');
+  }
+
+  const cases: [string, string[], string, RegExp][] = [
+    ['a call', [JSON_TYPE], GOOD, /^HTTP\/1.1 200 .*"output":/s],
+    ['an asynchronous call', [JSON_TYPE], GOOD.replace('{', '{"mode":"async",'), /^HTTP\/1.1 202 .*location:/is],
+    ['wrong arguments', [JSON_TYPE], '{"arguments":{"expression":7,"more":1}}', /^HTTP\/1.1 400 /],
+    ['an unknown member', [JSON_TYPE], '{"arguments":{},"argument":1}', /^HTTP\/1.1 400 /],
+    ['a body that is not JSON', [JSON_TYPE], '{', /^HTTP\/1.1 400 /],
+    ['no body', [], '', /^HTTP\/1.1 400 /],
+    ['another type', ['Content-Type: text/plain'], GOOD, /^HTTP\/1.1 400 /],
+    ['two keys that differ', [JSON_TYPE, 'X-API-Key: other'], GOOD, /^HTTP\/1.1 40\d /],
+  ];
+  it.each(cases)('with %s gets the same answer in any form, over HTTP', async (_, headers, body, expected) => {
+    const usual = await answer('/api/v1/tools/calculator/execute', [key(), ...headers], body);
+    expect(usual).toMatch(expected);
+    expect(await answer('/api/v1/tools/calc%75lator/execute', [key(), ...headers], body)).toBe(usual);
+  });
+
+  it.each([
+    ['a call', call('calculator'), [JSON_TYPE, ACCEPT], /^HTTP\/1.1 200 .*"isError":false/s],
+    ['an unknown tool', call('nothing'), [JSON_TYPE, ACCEPT], /-32602/],
+    ['a body that is not JSON', '{', [JSON_TYPE, ACCEPT], /^HTTP\/1.1 400 /],
+    ['a type that is not accepted', call('calculator'), [JSON_TYPE, 'Accept: text/html'], /^HTTP\/1.1 406 /],
+    ['another type', call('calculator'), [ACCEPT], /^HTTP\/1.1 4\d\d /],
+    ['another origin', call('calculator'), [JSON_TYPE, ACCEPT, 'Origin: https://example.com'], /^HTTP\/1.1 403 /],
+  ])('with %s gets the same answer in any form, over MCP', async (_, body, headers, expected) => {
+    const usual = await answer('/mcp', [key(), ...headers], body);
+    expect(usual).toMatch(expected);
+    expect(await answer('/mcp/', [key(), ...headers], body)).toBe(usual);
+  });
+
+  it.each(['/api/v1/tools/calculator/execute', '/mcp'])(
+    '%s refuses an unknown key and another method',
+    async (path) => {
+      const headers = ['Authorization: Bearer unknown', JSON_TYPE, ACCEPT];
+      const usual = await answer(path, headers, call('calculator'));
+      expect(usual).toMatch(/^HTTP\/1.1 401 .*www-authenticate: Bearer/is);
+      const other = path === '/mcp' ? '/mcp/' : path.replace('r/', '%72/');
+      expect(await answer(other, headers, call('calculator'))).toBe(usual);
+      const refused = await fetch(new URL(path, abused.fleet.url()), { method: 'PUT' });
+      expect(refused.status).toBe(405);
+      expect(refused.headers.get('allow')).toContain('POST');
+    },
+  );
+});
+
 describe('large messages over NATS', () => {
   it('have at most 16 MB of a tenant at once, and leave nothing counted', async () => {
     const client = await NatsClient.connect({ url: abused.fleet.nats.url, name: 'large' });

@@ -44,7 +44,7 @@ import {
 } from '@toolfleet/mcp';
 import { AbortSource, onAbort } from '@toolfleet/resilience';
 import type { Mounted } from '../server/gateway-server.js';
-import { takeOverReply } from '../server/connections.js';
+import { takeOverReply, writeJson } from '../server/connections.js';
 import { waitedMs } from '../server/late-requests.js';
 import { leaveUnread, readBody } from '../server/request-body.js';
 import type { McpEndpointDeps, McpEndpointOptions, McpRequestDeps } from './endpoint-deps.js';
@@ -62,14 +62,7 @@ import {
   readView,
   resourceUrl,
 } from './request-access.js';
-import {
-  errorResponse,
-  toWebRequest,
-  withObjectArguments,
-  writeJson,
-  writeWebResponse,
-  type RpcError,
-} from './web-bridge.js';
+import { errorResponse, toWebRequest, withObjectArguments, writeWebResponse, type RpcError } from './web-bridge.js';
 
 const SERVER_ERROR = -32_000;
 /** Interval at which draining checks for calls in flight. */
@@ -118,28 +111,9 @@ export class McpEndpoint implements Mounted {
 
   /** Adds the routes. Call it before the server listens. */
   async mount(fastify: FastifyInstance): Promise<void> {
-    const { options, onFault } = this.deps;
+    const { options } = this.deps;
     await fastify.register(async (scope) => {
-      // The body stays a buffer: the SDK words the error for a body that is not JSON.
-      scope.removeAllContentTypeParsers();
-      scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: options.maxBodyBytes }, (_request, body, done) =>
-        done(null, body),
-      );
-      for (const url of MCP_ROUTES) {
-        scope.route({
-          method: ['GET', 'POST', 'DELETE'],
-          url,
-          config: { admitsCallers: true },
-          // Before the body is read: the body of an unauthenticated request costs nothing.
-          onRequest: (request, reply) => this.admit(request, reply),
-          handler: (request, reply) =>
-            takeOverReply(
-              reply,
-              (out) => this.serve(request, out),
-              (error) => onFault?.(error),
-            ),
-        });
-      }
+      this.serveBy(scope, MCP_ROUTES);
       for (const url of METADATA_PATHS) {
         scope.get(url, (request, reply) => {
           const toolset = readToolset(request);
@@ -164,6 +138,34 @@ export class McpEndpoint implements Mounted {
         });
       }
     });
+  }
+
+  async mountCalls(fastify: FastifyInstance): Promise<void> {
+    await fastify.register(async (scope) => this.serveBy(scope, [MCP_PATH]));
+  }
+
+  private serveBy(scope: FastifyInstance, urls: readonly string[]): void {
+    const { options, onFault } = this.deps;
+    // The body stays a buffer: the SDK words the error for a body that is not JSON.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit: options.maxBodyBytes }, (_request, body, done) =>
+      done(null, body),
+    );
+    for (const url of urls) {
+      scope.route({
+        method: ['GET', 'POST', 'DELETE'],
+        url,
+        config: { admitsCallers: true },
+        // Before the body is read: the body of an unauthenticated request costs nothing.
+        onRequest: (request, reply) => this.admit(request, reply),
+        handler: (request, reply) =>
+          takeOverReply(
+            reply,
+            (out) => this.serve(request, out),
+            (error) => onFault?.(error),
+          ),
+      });
+    }
   }
 
   /** Lets running calls finish, then ends the open streams. */

@@ -77,11 +77,6 @@ export async function writeWebResponse(
   }
 }
 
-/** Writes a whole JSON response. */
-export function writeJson(out: ServerResponse, status: number, json: string): void {
-  out.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(json) }).end(json);
-}
-
 /** A body with `arguments: null` of a `tools/call` as no arguments, as its schema would refuse it. */
 export function withObjectArguments(body: Json): Json {
   if (!isJsonObject(body) || body['method'] !== 'tools/call') return body;

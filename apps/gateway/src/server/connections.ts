@@ -1,9 +1,9 @@
-import { maxHeaderSize, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
+import { maxHeaderSize, STATUS_CODES, type OutgoingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { ToolError } from '@toolfleet/contracts';
 import { errorBody } from '@toolfleet/contracts/wire';
-import { holdUnsent } from './memory-account.js';
+import { holdUnsent, STALLED_MS } from './memory-account.js';
 
 /** Limits of connections. */
 export interface ConnectionLimits {
@@ -69,29 +69,11 @@ export function limitConnections(server: Server, limits: ConnectionLimits, onRef
   });
 }
 
-/** A client that does not read its answer for this long is disconnected, because unread answers occupy memory. */
-const STALLED_MS = 20_000;
-/** Shorter answers fit into the socket buffers. */
-const LARGE = 64 * 1024;
-
-/** Disconnects clients that stop reading an answer (Node restarts the timeout whenever they read), and all clients of a draining server. */
-export function closeStalledAnswers(fastify: FastifyInstance): void {
+/** Closes the connections of a draining server with their answers. */
+export function closeWithAnswers(fastify: FastifyInstance): void {
   fastify.addHook('onSend', (_request, reply, payload, done) => {
     if (!fastify.server.listening) reply.raw.shouldKeepAlive = false;
-    const isLarge = (typeof payload === 'string' || Buffer.isBuffer(payload)) && payload.length > LARGE;
-    if (isLarge) closeWhenStalled(reply.raw);
     done(null, payload);
-  });
-}
-
-/** Disconnects the client of a complete answer, written or about to be written, if it stops reading. */
-function closeWhenStalled(out: ServerResponse): void {
-  const { socket } = out;
-  if (!socket || out.writableFinished) return;
-  socket.setTimeout(STALLED_MS);
-  // Node sets the timeout of idle connections; a pipelined request that still runs must have none.
-  out.once('finish', () => {
-    if (socket.timeout === STALLED_MS) socket.setTimeout(0);
   });
 }
 
@@ -111,6 +93,9 @@ export function drained(out: ServerResponse, stalledMs = STALLED_MS): Promise<vo
   return promise;
 }
 
+/** The newest response of each connection, and the number of requests that wait behind it. */
+export type ConnectionQueues = WeakMap<Socket, { last: ServerResponse; waiting: number }>;
+
 /** Requests of one connection that wait for the response before them; a client that sends more is disconnected. */
 const MAX_PIPELINED = 32;
 
@@ -118,8 +103,7 @@ const MAX_PIPELINED = 32;
  * Serves the requests of a connection one after the other. Node passes on every pipelined request at once, so that one connection
  * could make the process hold the responses of hundreds. Install it before all other hooks.
  */
-export function serveInOrder(fastify: FastifyInstance): void {
-  const connections = new WeakMap<Socket, { last: ServerResponse; waiting: number }>();
+export function serveInOrder(fastify: FastifyInstance, connections: ConnectionQueues): void {
   fastify.addHook('onRequest', (request, reply, done) => {
     const { socket } = request.raw;
     const known = connections.get(socket);
@@ -139,6 +123,13 @@ export function serveInOrder(fastify: FastifyInstance): void {
   });
 }
 
+/** Writes a whole JSON response. */
+export function writeJson(out: ServerResponse, status: number, json: string, more: OutgoingHttpHeaders = {}): void {
+  const { 'content-type': type = 'application/json' } = more;
+  const headers = { ...more, 'content-type': type, 'content-length': Buffer.byteLength(json) };
+  out.writeHead(status, headers).end(json);
+}
+
 const FAULT = JSON.stringify(errorBody(new ToolError('INTERNAL')));
 
 /**
@@ -153,17 +144,14 @@ export async function takeOverReply(
 ): Promise<void> {
   reply.hijack();
   const { raw } = reply;
+  if (!reply.server.server.listening) raw.shouldKeepAlive = false;
   try {
     await work(raw);
   } catch (error) {
     onFault?.(error);
-    if (!raw.headersSent && !raw.destroyed)
-      raw.writeHead(500, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(FAULT) }).end(FAULT);
+    if (!raw.headersSent && !raw.destroyed) writeJson(raw, 500, FAULT);
   } finally {
     if (!raw.writableEnded) raw.destroy();
-    else {
-      closeWhenStalled(raw);
-      holdUnsent(reply);
-    }
+    else holdUnsent(reply);
   }
 }

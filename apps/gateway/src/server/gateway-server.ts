@@ -1,20 +1,22 @@
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { DynamicModule, INestApplicationContext } from '@nestjs/common';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { fastify as createFastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
 import type { NatsStrategy } from '@toolfleet/transport';
-import { toRequestError, sendError } from './error.filter.js';
+import { ErrorFilter, toRequestError, sendError } from './error.filter.js';
 import { admitBeforeBody, type AuthenticateSender, answerWrongMethods } from './admit-request.js';
 import {
   limitConnections,
   serverOptions,
   refuseUnreadable,
   type ConnectionLimits,
-  closeStalledAnswers,
+  type ConnectionQueues,
+  closeWithAnswers,
   serveInOrder,
 } from './connections.js';
-import { noteLateRequests } from './late-requests.js';
+import { divertCalls } from './divert-calls.js';
+import { noteLateRequests, Suspensions } from './late-requests.js';
 import { limitMemory, type MemoryAccount } from './memory-account.js';
 import type { BodyReader } from './body-reader.js';
 import { acceptJsonBodies } from './request-body.js';
@@ -38,7 +40,9 @@ interface ListenAddress {
 /** Routes on the same Fastify instance that Nest does not serve. */
 export interface Mounted {
   /** Before the server listens, and before Nest adds its routes. */
-  mount(fastify: FastifyInstance, app: INestApplicationContext): Promise<void>;
+  mount?(fastify: FastifyInstance): Promise<void>;
+  /** The same for the instance that serves calls (`divertCalls`). */
+  mountCalls?(fastify: FastifyInstance, app: INestApplicationContext): Promise<void>;
   /** Called while the server closes and waits for answers: finishes calls, then ends streams that would keep the server open. */
   drain?(): Promise<void>;
 }
@@ -60,33 +64,53 @@ export class GatewayServer implements LifecycleComponent {
 
   async start(): Promise<void> {
     const { host, port, maxBodyBytes, memory, bodies, connections } = this.address;
+    const { clock } = this.host;
+    const options = {
+      bodyLimit: maxBodyBytes,
+      // While draining, requests on open connections are still served; their answers close the connections.
+      return503OnClosing: false,
+      routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+      frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+        sendError(reply, request.url, toRequestError(error)),
+    };
     const app = await NestFactory.create<NestFastifyApplication>(
       this.module,
-      // While draining, requests on open connections are still served; their answers close the connections.
       new FastifyAdapter({
-        bodyLimit: maxBodyBytes,
+        ...options,
         http: serverOptions(connections),
         requestTimeout: connections.requestTimeoutMs,
         keepAliveTimeout: connections.keepAliveMs,
-        return503OnClosing: false,
         forceCloseConnections: 'idle',
-        routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
         clientErrorHandler: refuseUnreadable,
-        frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
-          sendError(reply, request.url, toRequestError(error)),
       }),
       { logger: false, abortOnError: false, bodyParser: false },
     );
     const fastify = app.getHttpAdapter().getInstance() as unknown as FastifyInstance;
     limitConnections(fastify.server, connections, this.address.onConnectionRefused);
-    noteLateRequests(fastify, this.host.clock);
-    serveInOrder(fastify);
-    answerWrongMethods(fastify);
-    admitBeforeBody(fastify, this.prove, this.host.clock);
-    limitMemory(fastify, memory, this.host.clock);
-    closeStalledAnswers(fastify);
-    acceptJsonBodies(fastify, maxBodyBytes, bodies);
-    for (const part of this.mounted) await part.mount(fastify, app);
+    const suspensions = new Suspensions(clock);
+    const queues: ConnectionQueues = new WeakMap();
+    const calls = createFastify({
+      ...options,
+      serverFactory: () => fastify.server,
+      clientErrorHandler: () => undefined,
+    });
+    fastify.addHook('preClose', () => calls.close());
+    for (const instance of [fastify, calls]) {
+      noteLateRequests(instance, suspensions);
+      serveInOrder(instance, queues);
+      if (instance === fastify) answerWrongMethods(instance);
+      admitBeforeBody(instance, this.prove, clock);
+      limitMemory(instance, memory, clock);
+      closeWithAnswers(instance);
+      acceptJsonBodies(instance, maxBodyBytes, bodies);
+    }
+    const errors = new ErrorFilter(clock);
+    calls.setErrorHandler((error, request, reply) => errors.render(error, request, reply));
+    for (const part of this.mounted) {
+      await part.mount?.(fastify);
+      await part.mountCalls?.(calls, app);
+    }
+    await divertCalls(calls);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();
     try {

@@ -50,8 +50,7 @@ export class Suspensions {
 const waited = new WeakMap<IncomingMessage, Milliseconds>();
 
 /** Notes how long each request may have waited for a process that was suspended. Install it before all other hooks. */
-export function noteLateRequests(fastify: FastifyInstance, clock: Clock): void {
-  const suspensions = new Suspensions(clock);
+export function noteLateRequests(fastify: FastifyInstance, suspensions: Suspensions): void {
   fastify.addHook('onListen', () => suspensions.start());
   fastify.addHook('onClose', async () => suspensions.stop());
   fastify.addHook('onRequest', (request, _reply, done) => {

@@ -16,6 +16,8 @@ import {
 } from './request-body.js';
 
 const RETRY_MS = 1_000;
+/** A client that does not read its answer for this long is disconnected, because unread answers occupy memory. */
+export const STALLED_MS = 20_000;
 /** One tenant may have this part of the memory, but at least one body of the largest size. */
 const TENANT_SHARE = 1 / 4;
 /** Shorter responses fit into the buffers of the socket. */
@@ -239,9 +241,17 @@ export function holdUnsent(reply: FastifyReply): void {
   if (bytes > SMALL_RESPONSE && server.memory) holdUntilClosed(reply, server.memory, tenantOf(reply.request), bytes);
 }
 
+/** Counts a complete response, written or about to be written, until its connection ends. A client that stops reading is disconnected. */
 function holdUntilClosed({ raw }: FastifyReply, memory: MemoryAccount, tenantId: string, bytes: number): void {
   // A client that has left takes nothing, and its connection does not close again.
   if (raw.closed || raw.destroyed) return;
   memory.hold(tenantId, bytes);
   raw.once('close', () => memory.release(tenantId, bytes));
+  const { socket } = raw;
+  if (!socket || raw.writableFinished) return;
+  socket.setTimeout(STALLED_MS);
+  // Node sets the timeout of idle connections; a pipelined request that still runs must have none.
+  raw.once('finish', () => {
+    if (socket.timeout === STALLED_MS) socket.setTimeout(0);
+  });
 }

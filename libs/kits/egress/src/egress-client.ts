@@ -157,6 +157,8 @@ export class EgressClient {
           method: method as Dispatcher.HttpMethod,
           headers: { 'user-agent': this.userAgent, 'accept-encoding': ACCEPTED_ENCODINGS, ...headers },
           body: body ?? null,
+          // A connection has one request at a time (`ConnectionPools`), so none waits for these headers.
+          blocking: false,
         },
         receiver,
       );

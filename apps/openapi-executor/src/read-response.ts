@@ -158,8 +158,8 @@ function toOrigin(location: string): string {
 function shownHeaders(response: EgressResponse): JsonObject {
   const shown: JsonObject = {};
   for (const name of SHOWN_HEADERS) {
-    const value = single(response.headers[name]);
-    if (value !== undefined) shown[name] = redact(value).slice(0, 500);
+    const sent = response.headers[name];
+    if (sent !== undefined) shown[name] = redact(Array.isArray(sent) ? sent.join(', ') : sent).slice(0, 500);
   }
   return shown;
 }

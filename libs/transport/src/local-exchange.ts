@@ -35,8 +35,8 @@ export class LocalExchange {
 
   /** The receiver of this process for a message; undefined when it has to go to the server. */
   receiverOf(subject: string, isRequest: boolean): LocalReceiver | undefined {
-    let members = this.#exact.of(subject);
-    const children = this.#children.of(subject.slice(0, subject.lastIndexOf('.') + 1));
+    let members = this.#exact.get(subject) ?? NONE;
+    const children = this.#children.get(subject.slice(0, subject.lastIndexOf('.') + 1)) ?? NONE;
     if (children.length > 0) members = members.length === 0 ? children : [...members, ...children];
     for (const pattern of this.#patterns)
       if (subject.startsWith(pattern.prefix) && matches(pattern, subject)) members = [...members, pattern];
@@ -50,20 +50,15 @@ export class LocalExchange {
 }
 
 /** Subscriptions by a text. */
-class LocalMembers {
-  readonly #members = new Map<string, readonly LocalMember[]>();
-
+class LocalMembers extends Map<string, readonly LocalMember[]> {
+  /** @returns ends the subscription */
   add(key: string, member: LocalMember): () => void {
-    this.#members.set(key, [...this.of(key), member]);
+    this.set(key, [...(this.get(key) ?? NONE), member]);
     return () => {
-      const rest = this.of(key).filter((other) => other !== member);
-      if (rest.length > 0) this.#members.set(key, rest);
-      else this.#members.delete(key);
+      const rest = this.get(key)?.filter((other) => other !== member) ?? NONE;
+      if (rest.length > 0) this.set(key, rest);
+      else this.delete(key);
     };
-  }
-
-  of(key: string): readonly LocalMember[] {
-    return this.#members.get(key) ?? NONE;
   }
 }
 

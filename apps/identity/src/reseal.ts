@@ -1,5 +1,5 @@
 import type { Milliseconds } from '@toolfleet/contracts';
-import type { ResealReply } from '@toolfleet/contracts/identity';
+import type { RouteAnswer } from '@toolfleet/contracts/resources';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
 import type { IdentityDb } from './identity-tables.js';
@@ -12,6 +12,8 @@ const SEALED = [
 ] as const;
 const BATCH = 200;
 
+type Resealed = RouteAnswer<'POST /api/v1/connections/reseal'>;
+
 /** The replacement of keys: put a new one first, seal all values again, and remove the old one. */
 export class KeyChange {
   constructor(
@@ -23,9 +25,9 @@ export class KeyChange {
   ) {}
 
   /** Seals values with the first key again. One that changes meanwhile is sealed with it anyway. @throws Error when a key is missing */
-  async reseal(): Promise<ResealReply> {
+  async reseal(): Promise<Resealed> {
     const until = this.clock.monotonic() + this.turnMs;
-    const done: ResealReply = { resealed: 0, left: 0 };
+    const done: Resealed = { resealed: 0, left: 0 };
     for (const [table, key, place] of SEALED) {
       const [named, id] = [table as 'user_grant', key as 'grant_id'];
       const others = () => this.db.selectFrom(named).where('sealed', 'not like', `${this.keys.current}.%`);

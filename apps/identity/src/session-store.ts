@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
-import type { SessionList, SessionRevoke, SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
+import type { SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import { erase, ofOwner } from '@toolfleet/database';
 import { sql } from 'kysely';
 import type { IdentityDb, IdentityRow } from './identity-tables.js';
@@ -15,6 +15,11 @@ export interface NewSession extends Omit<SignInSession, 'session_id' | 'created_
   /** SHA-256 of the secret in the cookie, base64url. */
   digest: string;
 }
+
+/** The valid sessions that match all members: of a browser, of people, or of a logout of the provider. */
+type SessionScope = Partial<
+  Record<'digest' | 'tenant_id' | 'session_id' | 'user_id' | 'issuer' | 'sid' | 'subject', string | undefined>
+>;
 
 /** Longest list. */
 const MAX_LISTED = 1_000;
@@ -137,7 +142,10 @@ export class SessionStore {
   }
 
   /** Valid sessions, newest first. */
-  async list({ tenant_id, user_id }: SessionList, now: EpochMs): Promise<SignInSession[]> {
+  async list(
+    { tenant_id, user_id }: { tenant_id: string; user_id?: string | undefined },
+    now: EpochMs,
+  ): Promise<SignInSession[]> {
     let query = this.#valid(now).where('tenant_id', '=', tenant_id);
     if (user_id !== undefined) query = query.where('user_id', '=', user_id);
     const rows = await query.selectAll().orderBy('created_at', 'desc').limit(MAX_LISTED).execute();
@@ -145,7 +153,7 @@ export class SessionStore {
   }
 
   /** Revokes the valid sessions that match. @throws ToolError REQUEST_INVALID for a request that would match every session */
-  async revoke(scope: SessionRevoke, now: EpochMs): Promise<SessionRevokeReply> {
+  async revoke(scope: SessionScope, now: EpochMs): Promise<SessionRevokeReply> {
     const given = Object.entries(scope).filter(([, value]) => value !== undefined);
     const isOne = scope.digest !== undefined;
     const isOfPeople = scope.tenant_id !== undefined && (scope.session_id ?? scope.user_id) !== undefined;

@@ -26,6 +26,7 @@ import { GrantRefresh } from './grant-refresh.js';
 import { OAuthClient } from './oauth-client.js';
 import { SignInTokens } from './sign-in-tokens.js';
 import { IdentityEndpoint } from './identity.endpoint.js';
+import { IdentityRoutes } from './identity.routes.js';
 import { UserGrantEndpoint } from './user-grant.endpoint.js';
 import { UserGrantStore, SIGN_IN } from './user-grant-store.js';
 import { Grants } from './grants.js';
@@ -146,6 +147,6 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     ...signIn.components,
     allowedEndpoints,
     { name: 'egress of grants', stop: () => egress.close() },
-    ...natsEndpoints(nats, host, [IdentityEndpoint, SignInEndpoint, UserGrantEndpoint], injected),
+    ...natsEndpoints(nats, host, [IdentityEndpoint, IdentityRoutes, SignInEndpoint, UserGrantEndpoint], injected),
   ];
 }

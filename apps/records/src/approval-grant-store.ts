@@ -1,17 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { isSameQuestion, type ApprovalRule, type EpochMs, type JsonObject } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
-import type {
-  GrantList,
-  GrantListReply,
-  GrantRevoke,
-  GrantRevokeReply,
-  GrantShowReply,
-  GrantUse,
-  GrantUseReply,
-  StoredGrant,
-} from '@toolfleet/contracts/approval-grants';
-import { countsAs, type ApprovalPerson } from '@toolfleet/contracts/approvals';
+import { countsAs, type ApprovalPerson, type GrantUse, type GrantUseReply } from '@toolfleet/contracts/approvals';
 import { eraseIds, lockRow, newestFirst, ofTenants, type Owner, type Tenants } from '@toolfleet/database';
 import { canonicalJson } from '@toolfleet/bounded-schema';
 import { openBytes, sealBytes } from '@toolfleet/service';
@@ -19,7 +9,18 @@ import { sql } from 'kysely';
 import type { BodyStore } from './body-store.js';
 import type { RecordsDb, RecordsTx, RecordsRow } from './tables.js';
 
-type GrantRow = RecordsRow<'approval_grant'>;
+/** Lets calls of a user through: the user's, with any credential, or the one credential's where it has no user. */
+export type GrantRow = RecordsRow<'approval_grant'>;
+
+/** Absent members match all; `ended`: also grants that let no call through any more. */
+interface GrantQuery {
+  tenant_id?: string | undefined;
+  tool?: string | undefined;
+  ended?: boolean | undefined;
+  /** `next` of the previous page. */
+  before?: string | undefined;
+  limit: number;
+}
 
 /** The call with the approval that gives a grant. */
 type GrantedCall = Pick<
@@ -101,7 +102,7 @@ export class ApprovalGrantStore {
     const keys = new Map<string, Buffer | undefined>();
     for (const grant of active) {
       const { seal_key_id: keyId } = grant;
-      if (!isWithin(toGrant(grant), asked.rule, now)) continue;
+      if (!isWithin(grant, asked.rule, now)) continue;
       if (!keys.has(keyId)) keys.set(keyId, await this.bodies.openingKey(this.db, tenant_id, keyId));
       const key = keys.get(keyId);
       if (!key || digest(key, pinnedText(asked.arguments, grant.fields)) !== grant.digest) continue;
@@ -162,38 +163,32 @@ export class ApprovalGrantStore {
   }
 
   /** Grants that match, the newest first. */
-  async list({ tenant_id, tool, ended, ...page }: GrantList, now: EpochMs): Promise<GrantListReply> {
+  async list({ tenant_id, tool, ended, ...page }: GrantQuery, now: EpochMs) {
     let select = this.db.selectFrom('approval_grant').selectAll();
     if (tenant_id !== undefined) select = select.where('tenant_id', '=', tenant_id);
     if (tool !== undefined) select = select.where('tool', '=', tool);
     if (ended !== true) select = select.where(isOpen(now)).where(hasUses);
-    const { rows, next } = await newestFirst(select, ['granted_at', 'grant_id'], page);
-    return { grants: rows.map(toGrant), next };
+    return newestFirst(select, ['granted_at', 'grant_id'], page);
   }
 
-  /** One grant, with the arguments that its calls have on request. */
-  async show(grantId: string, withArguments: boolean): Promise<GrantShowReply> {
-    const row = await this.db
-      .selectFrom('approval_grant')
-      .selectAll()
-      .where('grant_id', '=', grantId)
-      .executeTakeFirst();
-    if (!row) return {};
-    const { tenant_id, seal_key_id, sealed } = row;
-    const key = withArguments ? await this.bodies.openingKey(this.db, tenant_id, seal_key_id) : undefined;
-    const opened = key && (JSON.parse(openBytes(key, sealed, place(tenant_id, grantId))) as JsonObject);
-    return { grant: toGrant(row), arguments: opened };
+  find(grantId: string): Promise<GrantRow | undefined> {
+    return this.db.selectFrom('approval_grant').selectAll().where('grant_id', '=', grantId).executeTakeFirst();
   }
 
-  /** Ends a grant. Once this resolves, no call uses it. */
-  revoke({ grant_id, by }: GrantRevoke, now: EpochMs): Promise<GrantRevokeReply> {
+  /** The arguments that its calls have; undefined if they were sealed with another `RECORDS_SECRET_KEY`. */
+  async open({ grant_id, tenant_id, seal_key_id, sealed }: GrantRow): Promise<JsonObject | undefined> {
+    const key = await this.bodies.openingKey(this.db, tenant_id, seal_key_id);
+    return key && (JSON.parse(openBytes(key, sealed, place(tenant_id, grant_id))) as JsonObject);
+  }
+
+  /** Ends a grant. Once this resolves, no call uses it. @returns the grant; undefined if there is none */
+  revoke(grantId: string, by: ApprovalPerson, now: EpochMs): Promise<GrantRow | undefined> {
     return this.db.transaction().execute(async (tx) => {
-      const row = await this.#locked(tx, grant_id);
-      if (!row) return { changed: false };
-      if (row.revoked_at !== undefined) return { grant: toGrant(row), changed: false };
+      const row = await this.#locked(tx, grantId);
+      if (!row || row.revoked_at !== undefined) return row;
       const revoked = { revoked_at: now, revoked_by: by };
-      await tx.updateTable('approval_grant').set(revoked).where('grant_id', '=', grant_id).execute();
-      return { grant: toGrant({ ...row, ...revoked }), changed: true };
+      await tx.updateTable('approval_grant').set(revoked).where('grant_id', '=', grantId).execute();
+      return { ...row, ...revoked };
     });
   }
 
@@ -245,7 +240,7 @@ const isOpen = (now: EpochMs) => sql<boolean>`revoked_at is null and until > ${n
 const hasUses = sql<boolean>`(max_uses is null or uses < max_uses)`;
 
 /** Whether a grant allows no more than the rules offer now: the same people agree to the same text, for no longer, with no other arguments. */
-function isWithin(grant: StoredGrant, rule: ApprovalRule, now: EpochMs): boolean {
+function isWithin(grant: GrantRow, rule: ApprovalRule, now: EpochMs): boolean {
   const { grant: offer } = rule;
   if (!offer || !isSameQuestion(grant.rule, rule)) return false;
   const isYoung = grant.granted_at + offer.max_s * 1_000 > now;
@@ -276,15 +271,4 @@ export function toPerson(
   if (person === undefined || kind === undefined) return by;
   const [tenantId, userId] = JSON.parse(person) as [string, string];
   return { ...by, person: { tenant_id: tenantId, user_id: userId, kind } };
-}
-
-function toGrant({
-  sealed: _sealed,
-  digest: _digest,
-  seal_key_id: _key,
-  asker: _asker,
-  ...row
-}: GrantRow): StoredGrant {
-  const { tenant_id: _tenant, user_id: _user, key_id: _credential, ...grant } = row;
-  return { ...grant, requester: toPerson(row) };
 }

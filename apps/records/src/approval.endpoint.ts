@@ -7,6 +7,7 @@ import {
   APPROVAL_END,
   APPROVAL_LIST,
   APPROVAL_SHOW,
+  GRANT_USE,
   type ApprovalAsk,
   type ApprovalBegin,
   type ApprovalDecide,
@@ -14,6 +15,7 @@ import {
   type ApprovalEnd,
   type ApprovalList,
   type ApprovalShow,
+  type GrantUse,
 } from '@toolfleet/contracts/approvals';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
@@ -23,7 +25,7 @@ import { RecordedCallStore } from './call-store.js';
 
 const unavailable = 'The store of approvals is unavailable; retry later';
 
-/** `records.approval.*`: calls that people decide on. Every answer comes after the commit. */
+/** `records.approval.*` and `records.grant.use`: calls that people decide on. Every answer comes after the commit. */
 @Controller()
 export class ApprovalEndpoint {
   constructor(
@@ -69,5 +71,10 @@ export class ApprovalEndpoint {
   @Endpoint(SUBJECTS.approvalDue, { schema: APPROVAL_DUE, unavailable })
   async due({ limit }: ApprovalDue) {
     return { approvals: await this.store.approvals.due(this.clock.now(), limit) };
+  }
+
+  @Endpoint(SUBJECTS.approvalGrantUse, { schema: GRANT_USE, unavailable })
+  useGrant(asked: GrantUse) {
+    return this.store.grants.use(asked, this.clock.now());
   }
 }

@@ -38,6 +38,9 @@ import { WebhookEndpoints } from './webhook-endpoints.js';
 
 type CallRow = RecordsRow<'call_record'>;
 
+/** The message of failures of the store. */
+export const STORE_UNAVAILABLE = 'The store of calls is unavailable; retry later';
+
 /** Positions are microseconds. */
 const PER_MS = 1_000;
 /** Any numbers that no other program uses for advisory locks in this database. */

@@ -5,8 +5,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
-import { RecordedCallStore } from './call-store.js';
-import { STORE_UNAVAILABLE } from './store-unavailable.js';
+import { RecordedCallStore, STORE_UNAVAILABLE } from './call-store.js';
 
 /** Counts and logs events that a service reported and may not. */
 export class RefusedEvents {

@@ -15,8 +15,7 @@ import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock, withTimeout } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
-import { RecordedCallStore } from './call-store.js';
-import { STORE_UNAVAILABLE } from './store-unavailable.js';
+import { RecordedCallStore, STORE_UNAVAILABLE } from './call-store.js';
 
 /** Injection token of the longest wait for a list of calls. */
 export class RecordsTimeout {

@@ -3,8 +3,7 @@ import { WEBHOOK_ROUTES, type Asked, type Webhook } from '@toolfleet/contracts/r
 import { EgressClient } from '@toolfleet/egress';
 import { Clock } from '@toolfleet/resilience';
 import { Answers } from '@toolfleet/transport';
-import { RecordedCallStore } from './call-store.js';
-import { STORE_UNAVAILABLE } from './store-unavailable.js';
+import { RecordedCallStore, STORE_UNAVAILABLE } from './call-store.js';
 import type { EndpointName } from './webhook-endpoints.js';
 import { WebhookSender } from './webhook-sender.js';
 

@@ -11,7 +11,7 @@ import { BodySeal } from './body-seal.js';
 import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
 import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
-import { ApprovalGrantEndpoint } from './approval-grant.endpoint.js';
+import { ApprovalGrantRoutes } from './approval-grant.routes.js';
 import type { RecordsConfig } from './records.config.js';
 import { RecordsEndpoint, RecordsTimeout } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
@@ -31,7 +31,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
     deliveryDays: DELIVERY_DAYS,
   };
-  const controllers = [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantEndpoint, EventEndpoint, WebhookRoutes];
+  const controllers = [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantRoutes, EventEndpoint, WebhookRoutes];
   const { sender, egress } = webhooks;
   const timeout = new RecordsTimeout(settings.STORE_TIMEOUT_MS);
   return [

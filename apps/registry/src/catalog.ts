@@ -138,6 +138,11 @@ export class Catalog {
     return { tools: page, version: this.known, next_cursor: nextCursor };
   }
 
+  /** All tools that a tenant sees, by name. Quarantined tools are not among them. */
+  toolsOf(tenantId: string): RegisteredTool[] {
+    return this.view(tenantId).listed.filter((tool) => !isFeature(tool));
+  }
+
   /** The definition that awaits an approval in place of a tool; null if there is none of this revision. */
   pending({ name, tenant, available }: RegisteredTool, revision: string): RegisteredTool | null {
     const { quarantine } = this.tools.get(toolKey(name, tenant)) ?? {};

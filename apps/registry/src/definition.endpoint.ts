@@ -9,6 +9,7 @@ import {
   type DefinitionRegister,
   type DefinitionRetire,
 } from '@toolfleet/contracts/registry';
+import { TOOLSET_GET, type ToolsetGet } from '@toolfleet/contracts/toolset';
 import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
@@ -18,7 +19,7 @@ import { DefinitionService } from './definition-service.js';
 import { FleetSources } from './sources/fleet-sources.js';
 import { ToolsetService } from './toolset-service.js';
 
-/** `registry.definition.*` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
+/** `registry.definition.*`, `registry.toolset.get` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
 @Controller()
 export class DefinitionEndpoint {
   constructor(
@@ -41,6 +42,11 @@ export class DefinitionEndpoint {
   async list(query: DefinitionList | null | undefined) {
     await this.catalog.refresh();
     return this.catalog.list(query ?? {});
+  }
+
+  @Endpoint(SUBJECTS.toolsetGet, { schema: TOOLSET_GET })
+  async getToolset({ tenant_id, name, version }: ToolsetGet) {
+    return { toolset: await this.toolsets.get(tenant_id, name, version) };
   }
 
   @Endpoint(`${SUBJECTS.definitionRegister}.*`, { schema: DEFINITION_REGISTER })

@@ -16,8 +16,8 @@ import type {
   SourceStatus,
 } from '@toolfleet/contracts/registry';
 import { apiSubject, registerSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { ToolsetSummary } from '@toolfleet/contracts/toolset';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
-import type { ToolsetListReply } from '@toolfleet/contracts/toolset';
 import { SystemClock } from '@toolfleet/resilience';
 import { isSealed, loadConfig, secretContext, SecretBox, ServiceFaults } from '@toolfleet/service';
 import type { ServiceHost, LifecycleComponent } from '@toolfleet/service';
@@ -594,7 +594,7 @@ describe('registry service', () => {
       return Object.fromEntries(sources.map(({ id, state, last_error: error }) => [id, error ?? state]));
     };
     const toolset = async () =>
-      (await send<ToolsetListReply>(SUBJECTS.toolsetList)).toolsets.map(({ description }) => description);
+      (await ask<ToolsetSummary[]>('listToolsets', { principal: OPERATOR })).map(({ description }) => description);
     const isBack = (expected = ALL) =>
       eventually(`${expected} are listed`, async () => `${await names()}` === `${expected}`);
 

@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS, quotaExceeded } from '@toolfleet/contracts/account';
-import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import { ToolsetView } from '@toolfleet/catalog';
+import { isForModels, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { PendingApproval } from '@toolfleet/contracts/registry';
 import {
   TOOLSET_SCHEMA,
@@ -8,7 +9,6 @@ import {
   type ToolOverride,
   type ToolsetDetail,
   type ToolsetOrigin,
-  type ToolsetPut,
   type ToolsetSpec,
   type ToolsetSummary,
   type ToolsetVersion,
@@ -35,6 +35,16 @@ const TOOLSET_FAULT = 'toolset ';
 /** Tenants, undefined for the fleet. */
 type TenantScope = readonly (string | undefined)[] | 'all';
 
+/** A new version, from `spec` or from an older version. */
+interface NewVersion {
+  id: string;
+  /** Checked as an entry of the configuration file is. */
+  spec?: unknown;
+  restore_version?: number;
+  /** A user, for the history. */
+  by: string;
+}
+
 /** The state of the overrides of one version. */
 interface OverrideStates {
   approved: Record<string, string>;
@@ -44,7 +54,7 @@ interface OverrideStates {
 
 /**
  * Toolsets of the configuration file and of the API: their versions, and which of their overrides are in effect. Every change
- * makes a new version. Ids are `name`, or `name@tenant`; the gateway checks who may use which.
+ * makes a new version. Ids are `name`, or `name@tenant`; `ToolsetRoutes` checks who may use which.
  */
 export class ToolsetService {
   readonly name = 'toolsets';
@@ -148,12 +158,21 @@ export class ToolsetService {
     };
   }
 
+  /** Names of the tools that a tenant sees in a toolset, in its order; null if the tenant's own toolset has the name of this shared one. */
+  async toolNames({ name, tenant, version }: ToolsetDetail, tenantId: string): Promise<string[] | null> {
+    const served = await this.get(tenantId, name, version);
+    if (served?.tenant !== tenant) return null;
+    await this.catalog.refresh();
+    const tools = this.catalog.toolsOf(tenantId).filter((tool) => !tool.dangerous && isForModels(tool));
+    return new ToolsetView(served).list(tools).map((tool) => tool.name);
+  }
+
   /**
    * Makes a new version.
    * @throws ToolError REQUEST_INVALID; NOT_FOUND for a version to restore that is not kept; TOOL_NAME_CONFLICT for a toolset of
    *   the configuration file
    */
-  async put({ id, spec, restore_version: restores, by }: ToolsetPut): Promise<ToolsetDetail> {
+  async put({ id, spec, restore_version: restores, by }: NewVersion): Promise<ToolsetDetail> {
     this.requireUndeclared(id);
     if (restores === undefined) {
       await this.write(id, checkSpec(spec), { origin: 'api', by });

@@ -44,7 +44,7 @@ import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
 import { sourceTenant, toOwner } from './tool-key.js';
 import { readMcpCosts, RegisteredOverrides } from './tool-overrides.js';
-import { ToolsetEndpoint } from './toolset.endpoint.js';
+import { ToolsetRoutes } from './toolset.routes.js';
 import { ToolsetService } from './toolset-service.js';
 
 /** Price of MCP and OpenAPI tools that declare none: 0.001 USD. */
@@ -56,7 +56,7 @@ const REMOTE_COST_MICRO_USD = 1_000;
  */
 const STORE_TIMEOUT_MS = 10_000;
 
-const CONTROLLERS = [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetEndpoint];
+const CONTROLLERS = [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetRoutes];
 
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {

@@ -11,7 +11,16 @@ export { Rejections } from './rejections.js';
 export { readSessionCookie, SESSION_COOKIE } from './session-cookie.js';
 export { sessionDigest, UserSessions } from './user-sessions.js';
 export { VerifiedCache } from './verified-cache.js';
-export { coversRole, EVERY_TENANT, hasRight, type OwnRoles, refuseDelegated, requireRight, rightsOf } from './roles.js';
+export {
+  coversRole,
+  EVERY_TENANT,
+  hasRight,
+  mayDecide,
+  type OwnRoles,
+  refuseDelegated,
+  requireRight,
+  rightsOf,
+} from './roles.js';
 export {
   challenge,
   protectedResourceMetadata,

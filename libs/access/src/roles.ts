@@ -1,4 +1,4 @@
-import { OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
+import { type ApprovalRule, OPERATOR_TENANT, type Principal, ToolError } from '@toolfleet/contracts';
 import { ADMIN_ROLE, FLEET_RIGHTS, OPERATOR_ROLE, RIGHT_NAMES, ROLES, type Right } from '@toolfleet/contracts/roles';
 
 /** Roles of the configuration file: rights by name. */
@@ -40,6 +40,17 @@ export function requireRight(principal: Principal, right: Right, what = 'This', 
     message: `${what} needs the right ${needed}, for example by the role ${role}.`,
     details: { role: role!, right: needed },
   });
+}
+
+/** Whether a rule of the policy lets callers like this one decide on calls of a tenant, without a look at who made the call. */
+export function mayDecide(caller: Principal, { roles }: ApprovalRule, tenantId: string): boolean {
+  if (!roles) return hasRight(caller, 'decide_calls', tenantId);
+  const isOfTenant = caller.tenantId === tenantId || hasRight(caller, 'all_tenants');
+  return (
+    isOfTenant &&
+    caller.via !== 'delegation' &&
+    roles.every((names) => names.some((name) => caller.roles.includes(name)))
+  );
 }
 
 /**

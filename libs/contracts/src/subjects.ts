@@ -37,11 +37,6 @@ export const SUBJECTS = {
   /** Published by the registry when it starts: executors announce their tools again. */
   definitionAnnounce: 'registry.definition.announce',
   toolsetGet: 'registry.toolset.get',
-  toolsetList: 'registry.toolset.list',
-  toolsetShow: 'registry.toolset.show',
-  toolsetPut: 'registry.toolset.put',
-  toolsetRemove: 'registry.toolset.remove',
-  toolsetApprove: 'registry.toolset.approve',
   /** Published (no reply) after every change of a toolset. */
   toolsetChanged: 'registry.toolset.changed',
   registryPurge: 'registry.purge',
@@ -66,11 +61,7 @@ export const SUBJECTS = {
   approvalEnd: 'records.approval.end',
   approvalDue: 'records.approval.due',
   approvalGrantUse: 'records.grant.use',
-  approvalGrantList: 'records.grant.list',
-  approvalGrantShow: 'records.grant.show',
-  approvalGrantRevoke: 'records.grant.revoke',
   sessionGet: 'identity.session.get',
-  sessionList: 'identity.session.list',
   sessionRevoke: 'identity.session.revoke',
   sessionLive: 'identity.session.live',
   /** Requests of browsers and OAuth clients, passed on by gateways. */
@@ -90,7 +81,6 @@ export const SUBJECTS = {
   grantChanged: 'identity.grant.changed',
   /** Published (no reply) by identity: the roles of a user who signed in or was asked about (`UserChanged`). */
   userChanged: 'identity.user.changed',
-  identityReseal: 'identity.reseal',
   identityPurge: 'identity.purge',
   /** Prefix; see `eventReportSubject`. */
   recordsEvent: 'records.event',

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@toolfleet/base/json';
-import { integer, maybe, nullable, orEmpty, record, text, type Schema, type Value } from './json-schema.js';
+import { integer, maybe, record, text, type Value } from './json-schema.js';
 import type { PendingApproval } from './resources/sources.js';
-import type { ToolsetSpec, ToolsetSummary } from './resources/toolsets.js';
+import type { ToolsetSpec } from './resources/toolsets.js';
 
 export { TOOLSET_SCHEMA } from './resources/toolsets.js';
 export type {
@@ -53,13 +53,12 @@ export interface ShownArguments {
 }
 
 const WORD = text(undefined, { minLength: 1, maxLength: 200 });
-/** `name` or `name@tenant`. */
-const ID = text(undefined, { pattern: '^[A-Za-z0-9_-]{1,64}(@[A-Za-z0-9_.:-]{1,128})?$' });
-/** Absent: the latest. */
-const VERSION = maybe(integer(undefined, { minimum: 1 }));
 
-/** `registry.toolset.get`: the toolset of this name that a tenant uses: its own, else the one that is shared with all tenants. */
-export const TOOLSET_GET = record({ tenant_id: WORD, name: WORD, version: VERSION });
+/**
+ * `registry.toolset.get`: the toolset of this name that a tenant uses: its own, else the one that is shared with all tenants; the latest
+ * version by default.
+ */
+export const TOOLSET_GET = record({ tenant_id: WORD, name: WORD, version: maybe(integer(undefined, { minimum: 1 })) });
 export type ToolsetGet = Value<typeof TOOLSET_GET>;
 
 /** One version of a toolset, with the state of its overrides. */
@@ -74,38 +73,6 @@ export interface ServedToolset {
   /** Overrides that await an approval, by original name. */
   quarantined: PendingApproval[];
 }
-
-/** `registry.toolset.list`: the latest version of every toolset, or of one tenant's; null: of shared ones. */
-export const TOOLSET_LIST = orEmpty(record({ tenant: maybe(nullable(text(undefined, { maxLength: 200 }))) }));
-export type ToolsetList = NonNullable<Value<typeof TOOLSET_LIST>>;
-export interface ToolsetListReply {
-  toolsets: ToolsetSummary[];
-}
-
-/** `registry.toolset.show`: one toolset with its history, and the `spec` of this version. */
-export const TOOLSET_SHOW = record({ id: ID, version: VERSION });
-export type ToolsetShow = Value<typeof TOOLSET_SHOW>;
-
-/** `registry.toolset.put`: makes a new version of a toolset, from `spec` or from an older version. `by` is a user, for the history. */
-export const TOOLSET_PUT = record({
-  id: ID,
-  // Checked when the version is made, as an entry of the configuration file is.
-  spec: maybe({ type: 'object' } as Schema<ToolsetSpec>),
-  restore_version: VERSION,
-  by: WORD,
-});
-export type ToolsetPut = Value<typeof TOOLSET_PUT>;
-
-/** `registry.toolset.remove`. */
-export const TOOLSET_REMOVE = record({ id: ID });
-export type ToolsetRemove = Value<typeof TOOLSET_REMOVE>;
-
-/**
- * `registry.toolset.approve`: puts an override into effect for the definition with the revision that the administrator saw. `tool`
- * is its original name.
- */
-export const TOOLSET_APPROVE = record({ id: ID, tool: WORD, pending_revision: WORD, by: WORD });
-export type ToolsetApprove = Value<typeof TOOLSET_APPROVE>;
 
 /** `registry.toolset.changed`: published after every change. */
 export interface ToolsetChanged {

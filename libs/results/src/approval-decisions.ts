@@ -1,6 +1,8 @@
 import { ToolError, type EpochMs, type JsonObject, type Principal } from '@toolfleet/contracts';
 import {
   isSamePerson,
+  toApprovalPerson,
+  toStoredPerson,
   type ApprovalList,
   type ApprovalShowReply,
   type StoredApproval,
@@ -8,18 +10,11 @@ import {
 } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { hasRight, toMaker, type ApiKeys } from '@toolfleet/access';
+import { hasRight, mayDecide, toMaker, type ApiKeys } from '@toolfleet/access';
 import { ownsCall } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
-import {
-  isCallId,
-  toApprovalPerson,
-  toDecision,
-  toStoredPerson,
-  type ApprovalRecords,
-  type ParkedCalls,
-} from './parked-calls.js';
+import { isCallId, toDecision, type ApprovalRecords, type ParkedCalls } from './parked-calls.js';
 
 /** An approval as a caller sees it. */
 export interface SeenApproval {
@@ -78,7 +73,7 @@ export class ApprovalDecisions {
     const { approval, arguments: args } = await this.#find(callId, true);
     if (!approval || !sees(caller, approval)) throw unknownApproval(callId);
     const seen = this.#seen(caller, approval, await this.#keySince(caller));
-    if (!mayDecide(caller, approval)) return seen;
+    if (!mayDecide(caller, approval.rule, approval.requester.tenant_id)) return seen;
     if (!owns(caller, approval)) this.#audit(caller, approval, 'arguments of a waiting call read');
     return { ...seen, arguments: args };
   }
@@ -181,18 +176,8 @@ const owns = (caller: Principal, approval: StoredApproval): boolean =>
   });
 
 const sees = (caller: Principal, approval: StoredApproval): boolean =>
-  caller.via !== 'delegation' && (owns(caller, approval) || mayDecide(caller, approval));
-
-/** Whether the rule lets callers like this one decide, without a look at the requester. */
-export function mayDecide(caller: Principal, { requester, rule }: Pick<StoredApproval, 'requester' | 'rule'>): boolean {
-  if (!rule.roles) return hasRight(caller, 'decide_calls', requester.tenant_id);
-  const isOfTenant = caller.tenantId === requester.tenant_id || hasRight(caller, 'all_tenants');
-  return (
-    isOfTenant &&
-    caller.via !== 'delegation' &&
-    rule.roles.every((names) => names.some((name) => caller.roles.includes(name)))
-  );
-}
+  caller.via !== 'delegation' &&
+  (owns(caller, approval) || mayDecide(caller, approval.rule, approval.requester.tenant_id));
 
 /**
  * Why the caller may not decide on a call that it sees.
@@ -201,7 +186,7 @@ export function mayDecide(caller: Principal, { requester, rule }: Pick<StoredApp
 function findRefusal(caller: Principal, approval: StoredApproval, since: EpochMs | undefined): ToolError | undefined {
   const { requester, acting_user_id: acting, rule } = approval;
   const denied = (message: string) => new ToolError('PERMISSION_DENIED', { message });
-  if (!mayDecide(caller, approval))
+  if (!mayDecide(caller, rule, requester.tenant_id))
     return denied(
       rule.roles
         ? `Deciding on this call needs ${rule.roles.map((names) => `the role ${names.join(' or ')}`).join(' and ')}`

@@ -10,7 +10,6 @@ export { callWorker } from './call.worker.js';
 export { resultStore } from './result-store.js';
 export { approvalWakes } from './approval-wakes.js';
 export { ApprovalDecisions, type SeenApproval } from './approval-decisions.js';
-export { ApprovalGrants, type SeenGrant } from './approval-grants.js';
 export { ParkedCalls, parkedLookup, readParked } from './parked-calls.js';
 export { AsyncCalls } from './async-calls.js';
 export { type AsyncCallJob, isFinal, type AcceptedCall } from './call-store.js';

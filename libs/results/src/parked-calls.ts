@@ -3,7 +3,6 @@ import {
   actsInPerson,
   isToolError,
   joinRules,
-  personOf,
   ToolError,
   type Approval,
   type ApprovalRule,
@@ -13,7 +12,6 @@ import {
   type ErrorCode,
   type Milliseconds,
   type JsonObject,
-  type Person,
   type Principal,
   type ProgramState,
   type RequiredApproval,
@@ -21,7 +19,7 @@ import {
 } from '@toolfleet/contracts';
 import {
   MAX_APPROVED_BYTES,
-  type ApprovalPerson,
+  toApprovalPerson,
   type ApprovalShowReply,
   type StoredApproval,
 } from '@toolfleet/contracts/approvals';
@@ -235,19 +233,6 @@ export class ParkedCalls extends ApprovalPort {
     await this.deps.records.ask(SUBJECTS.approvalEnd, { call_id: callId, event, code });
   }
 }
-
-/** A caller that asks or decides, as it is stored. */
-export const toApprovalPerson = (caller: Principal): ApprovalPerson => ({
-  tenant_id: caller.tenantId,
-  user_id: caller.userId,
-  key_id: caller.keyId,
-  person: toStoredPerson(personOf(caller)),
-  via: caller.via,
-  session_id: caller.sessionId,
-});
-
-export const toStoredPerson = (person: Person | undefined): ApprovalPerson['person'] =>
-  person && { tenant_id: person.tenantId, user_id: person.userId, kind: person.kind };
 
 /** Facts of the call in every question. */
 function askedBy({ request, tool }: Call) {

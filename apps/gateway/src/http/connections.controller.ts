@@ -114,11 +114,6 @@ export class ConnectionsController {
     await this.#ask(SUBJECTS.grantRevoke, { tenant_id: caller.tenantId, user_id, source });
   }
 
-  @Serves('POST /api/v1/connections/reseal')
-  reseal() {
-    return this.#ask(SUBJECTS.identityReseal, {}, SIGN_IN_MS);
-  }
-
   /** Sources of the tools that the caller sees, with how their users connect. */
   async #sources(caller: Principal): Promise<Map<string, UserAuth>> {
     const tools = await this.list.originals(caller);

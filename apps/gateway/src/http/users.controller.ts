@@ -7,7 +7,6 @@ import { orUnavailable } from '@toolfleet/queue/redis';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { clientBody } from './sessions.controller.js';
 import { SignIn } from './sign-in.controller.js';
 
 /** People who leave. */
@@ -32,7 +31,10 @@ export class UsersController {
     const keys = await orUnavailable('The store of keys', this.keys.revokeOf(tenant_id, user_id));
     if (sessions.status === 'rejected') throw sessions.reason;
     return {
-      sessions: sessions.value.ended.map(({ session_id: id, client }) => ({ id, client: clientBody(client) })),
+      sessions: sessions.value.ended.map(({ session_id: id, client }) => ({
+        id,
+        client: client ? { id: client.id, name: client.name ?? null } : null,
+      })),
       keys: keys.map(({ id, client }) => ({ id, client })),
     };
   }

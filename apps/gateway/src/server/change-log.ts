@@ -13,7 +13,7 @@ const MAX_VALUE_CHARS = 1_000;
 /** Whether requests of a route have lines of their own. */
 export const isAudited = (key: RouteKey): boolean => {
   const { audit }: Route = ROUTES[key];
-  return !key.startsWith('GET ') && audit !== 'none' && audit !== 'calls';
+  return key.startsWith('GET ') ? audit !== undefined : audit !== 'none' && audit !== 'calls';
 };
 
 interface ChangeRequest extends GuardedRequest {
@@ -21,7 +21,7 @@ interface ChangeRequest extends GuardedRequest {
   body?: unknown;
 }
 
-/** Writes one line per request that may have changed something, whether it succeeded or not. */
+/** Writes one line per request that may have changed something, and per read that is audited, whether it succeeded or not. */
 export class ChangeLog {
   constructor(private readonly logger: Pick<Logger, 'info'>) {}
 
@@ -54,7 +54,7 @@ export class ChangeLog {
         success: code === undefined,
         code,
       },
-      'change finished',
+      key.startsWith('GET ') ? 'read finished' : 'change finished',
     );
   }
 }

@@ -1,7 +1,6 @@
 import { Module, type CanActivate, type DynamicModule, type Provider } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD } from '@nestjs/core';
 import { Clock } from '@toolfleet/resilience';
-import { ApprovalGrantsController } from '../http/approval-grants.controller.js';
 import { ApprovalsController } from '../http/approvals.controller.js';
 import { CallsController } from '../http/calls.controller.js';
 import { ErrorFilter } from '../server/error.filter.js';
@@ -16,12 +15,10 @@ import { FinishedCallsController } from '../http/finished-calls.controller.js';
 import { ReplayController } from '../http/replay.controller.js';
 import { MockFunctionController, ShannonController } from '../http/shannon.controller.js';
 import { RolesController } from '../http/roles.controller.js';
-import { SessionsController } from '../http/sessions.controller.js';
 import { UsersController } from '../http/users.controller.js';
 import { SignInController } from '../http/sign-in.controller.js';
 import { DeclarationsController } from '../http/declarations.controller.js';
 import { CatalogController, ToolsController } from '../http/tools.controller.js';
-import { ToolsetsController } from '../http/toolsets.controller.js';
 import { ConnectionsController } from '../http/connections.controller.js';
 import { TenantsController } from '../http/tenants.controller.js';
 import { BudgetsController } from '../http/budgets.controller.js';
@@ -33,7 +30,6 @@ const CONTROLLERS = [
   ShannonController,
   CallsController,
   ApprovalsController,
-  ApprovalGrantsController,
   ResultsController,
   UsageController,
   BudgetsController,
@@ -43,7 +39,6 @@ const CONTROLLERS = [
   PurgesController,
   MeController,
   RolesController,
-  SessionsController,
   UsersController,
   SignInController,
   CatalogController,
@@ -51,7 +46,6 @@ const CONTROLLERS = [
   ReplayController,
   RulesController,
   FleetController,
-  ToolsetsController,
   OwnedRoutesController,
   DeclarationsController,
   HealthController,

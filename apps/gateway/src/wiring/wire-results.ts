@@ -6,7 +6,6 @@ import { JobQueue, StoreGeneration } from '@toolfleet/queue';
 import { ContentReadings, NatsApprovalRecords, CallRecords } from '@toolfleet/records';
 import {
   ApprovalDecisions,
-  ApprovalGrants,
   approvalWakes,
   AsyncCalls,
   CallEnds,
@@ -112,7 +111,6 @@ export function wireResults(
       logger,
       gatewayUrl,
     }),
-    grants: new ApprovalGrants({ records: approvals, clock, logger }),
     wakes: parked && approvalWakes({ records: approvals, calls: parked, clock, isServed: hasRecords }),
     selector,
     reader: new ResultReader(asyncCalls, selector),

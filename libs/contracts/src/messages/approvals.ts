@@ -2,6 +2,7 @@ import { APPROVAL_STATES, type ApprovalRule, type ApprovalState } from '../appro
 import type { ErrorCode } from '../errors/catalogue.js';
 import { choice, flag, integer, list, maybe, object, objectOf, record, text, type Value } from '../json-schema.js';
 import type { JsonObject } from '@toolfleet/base/json';
+import { personOf, type Person, type Principal } from '../principal.js';
 import type { EpochMs, MicroUsd } from '../units.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
@@ -18,6 +19,19 @@ export const APPROVAL_PERSON = record({
   session_id: maybe(ID),
 });
 export type ApprovalPerson = Value<typeof APPROVAL_PERSON>;
+
+/** A caller that asks or decides, as it is stored. */
+export const toApprovalPerson = (caller: Principal): ApprovalPerson => ({
+  tenant_id: caller.tenantId,
+  user_id: caller.userId,
+  key_id: caller.keyId,
+  person: toStoredPerson(personOf(caller)),
+  via: caller.via,
+  session_id: caller.sessionId,
+});
+
+export const toStoredPerson = (person: Person | undefined): ApprovalPerson['person'] =>
+  person && { tenant_id: person.tenantId, user_id: person.userId, kind: person.kind };
 
 /** The person that a credential counts as; where that is not known, its user. */
 export const countsAs = ({
@@ -197,4 +211,28 @@ export const APPROVAL_DUE = record({ limit: integer(undefined, { minimum: 1, max
 export type ApprovalDue = Value<typeof APPROVAL_DUE>;
 export interface ApprovalDueReply {
   approvals: StoredApproval[];
+}
+
+/**
+ * `records.grant.use`: asks whether a grant covers a call, and counts the call. The answer comes after the commit; a call is counted
+ * once, however often it asks.
+ */
+export const GRANT_USE = record({
+  call_id: ID,
+  /** Identifies the call when it is made again. */
+  use_key: ID,
+  /** The `records.approval.ask`: an approved call that is made again runs by its approval. */
+  ask_key: maybe(ID),
+  requester: APPROVAL_PERSON,
+  acting_user_id: USER,
+  tool: ID,
+  revision: text(),
+  rule: objectOf<ApprovalRule>(),
+  /** As the tool will get them. */
+  arguments: object(),
+});
+export type GrantUse = Value<typeof GRANT_USE>;
+export interface GrantUseReply {
+  /** Absent: people are asked. */
+  grant_id?: string;
 }

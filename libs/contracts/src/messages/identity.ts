@@ -32,23 +32,8 @@ export interface SignInSession {
 export const SESSION_GET = record({ digest: DIGEST });
 export type SessionGet = Value<typeof SESSION_GET>;
 
-/** `identity.session.list`: the valid sessions of a tenant or of one of its users, newest first, up to 1,000. */
-export const SESSION_LIST = record({ tenant_id: ID, user_id: maybe(ID) });
-export type SessionList = Value<typeof SESSION_LIST>;
-
-/**
- * `identity.session.revoke`: ends the valid sessions that match all members. At least one member is given: `digest` for a sign-out,
- * `tenant_id` with `session_id` or `user_id` for people, `issuer` with `sid` or `subject` for a logout of the provider.
- */
-export const SESSION_REVOKE = record({
-  digest: maybe(DIGEST),
-  tenant_id: maybe(ID),
-  session_id: maybe(ID),
-  user_id: maybe(ID),
-  issuer: maybe(URL_TEXT),
-  sid: maybe(ID),
-  subject: maybe(ID),
-});
+/** `identity.session.revoke`: ends the valid sessions of a user. */
+export const SESSION_REVOKE = record({ tenant_id: ID, user_id: ID });
 export type SessionRevoke = Value<typeof SESSION_REVOKE>;
 export interface SessionRevokeReply {
   revoked: number;
@@ -167,12 +152,4 @@ export interface UserChanged {
   tenant_id: string;
   user_id: string;
   roles: string[];
-}
-
-/** `identity.reseal`: seals stored values with the first key of `IDENTITY_SECRET_KEYS` again. Repeat it while `left` falls. */
-export const IDENTITY_RESEAL = record({});
-export interface ResealReply {
-  resealed: number;
-  /** Values that are sealed with other keys; 0: these can be removed. */
-  left: number;
 }

@@ -1,4 +1,3 @@
-import type * as grants from './approval-grants.js';
 import type * as approvals from './approvals.js';
 import type * as budget from './budget.js';
 import type { DiscoverMessage, DiscoverReply } from './execution.js';
@@ -7,7 +6,6 @@ import type { PurgeMessage, PurgeReply } from './purge.js';
 import type * as records from './records.js';
 import type * as registry from './registry.js';
 import type * as signIn from './sign-in.js';
-import type { ToolsetDetail } from '../resources/toolsets.js';
 import { SUBJECTS } from '../subjects.js';
 import type * as toolsets from '../toolset.js';
 
@@ -20,11 +18,6 @@ interface Requests {
   [SUBJECTS.definitionList]: [registry.DefinitionList, registry.DefinitionListReply];
   [SUBJECTS.definitionRetire]: [registry.DefinitionRetire, { removed: string[] }];
   [SUBJECTS.toolsetGet]: [toolsets.ToolsetGet, { toolset: toolsets.ServedToolset | null }];
-  [SUBJECTS.toolsetList]: [toolsets.ToolsetList, toolsets.ToolsetListReply];
-  [SUBJECTS.toolsetShow]: [toolsets.ToolsetShow, ToolsetDetail];
-  [SUBJECTS.toolsetPut]: [toolsets.ToolsetPut, ToolsetDetail];
-  [SUBJECTS.toolsetRemove]: [toolsets.ToolsetRemove, { removed: string }];
-  [SUBJECTS.toolsetApprove]: [toolsets.ToolsetApprove, ToolsetDetail];
   [SUBJECTS.registryPurge]: [PurgeMessage, PurgeReply];
   [SUBJECTS.execMcpDiscover]: [DiscoverMessage, DiscoverReply];
   [SUBJECTS.workspacePurge]: [PurgeMessage, PurgeReply];
@@ -48,12 +41,8 @@ interface Requests {
   [SUBJECTS.approvalBegin]: [approvals.ApprovalBegin, approvals.ApprovalBeginReply];
   [SUBJECTS.approvalEnd]: [approvals.ApprovalEnd, approvals.ApprovalEndReply];
   [SUBJECTS.approvalDue]: [approvals.ApprovalDue, approvals.ApprovalDueReply];
-  [SUBJECTS.approvalGrantUse]: [grants.GrantUse, grants.GrantUseReply];
-  [SUBJECTS.approvalGrantList]: [grants.GrantList, grants.GrantListReply];
-  [SUBJECTS.approvalGrantShow]: [grants.GrantShow, grants.GrantShowReply];
-  [SUBJECTS.approvalGrantRevoke]: [grants.GrantRevoke, grants.GrantRevokeReply];
+  [SUBJECTS.approvalGrantUse]: [approvals.GrantUse, approvals.GrantUseReply];
   [SUBJECTS.sessionGet]: [identity.SessionGet, { session?: identity.SignInSession | undefined }];
-  [SUBJECTS.sessionList]: [identity.SessionList, { sessions: identity.SignInSession[] }];
   [SUBJECTS.sessionRevoke]: [identity.SessionRevoke, identity.SessionRevokeReply];
   [SUBJECTS.sessionLive]: [signIn.SessionLive, { live: boolean; roles?: string[] | undefined }];
   [SUBJECTS.identityHttp]: [signIn.IdentityHttp, signIn.IdentityHttpReply];
@@ -66,7 +55,6 @@ interface Requests {
   [SUBJECTS.grantList]: [identity.GrantList, identity.GrantListReply];
   [SUBJECTS.grantRevoke]: [identity.GrantRevoke, identity.GrantRevokeReply];
   [SUBJECTS.grantToken]: [identity.GrantToken, identity.GrantTokenReply];
-  [SUBJECTS.identityReseal]: [object, identity.ResealReply];
   [SUBJECTS.identityPurge]: [PurgeMessage, PurgeReply];
 }
 

@@ -170,6 +170,9 @@ export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
     answers: DECIDED,
     errors: ['PERMISSION_DENIED', 'APPROVAL_DECIDED', 'SERVICE_UNAVAILABLE'],
   },
+});
+
+export const APPROVAL_GRANT_ROUTES = routes({ tag: 'approvals', owner: 'records' })({
   'GET /api/v1/approval-grants': {
     id: 'listApprovalGrants',
     summary: 'Grants for calls of the caller, and those that it may give, without arguments',
@@ -187,6 +190,7 @@ export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
   'GET /api/v1/approval-grants/{id}': {
     id: 'getApprovalGrant',
     summary: 'One grant, with the arguments of its calls for those that may give it; each look is in the audit log',
+    audit: [],
     answers: { 200: answer('The grant', GRANT) },
     errors: ['SERVICE_UNAVAILABLE'],
   },

@@ -99,6 +99,8 @@ export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
   },
   'POST /api/v1/connections/reseal': {
     id: 'resealConnections',
+    owner: 'identity',
+    seconds: 40,
     access: 'operate_fleet',
     summary:
       'Seals what identity stores with the first of its keys again, for some seconds; repeat it until nothing is left',

@@ -184,6 +184,7 @@ export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
   },
   'GET /api/v1/sessions': {
     id: 'listSessions',
+    owner: 'identity',
     summary:
       'Sign-ins of people that are valid: of browsers, and of OAuth clients they connected. Your own; of the tenant with the right manage_keys',
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
@@ -192,6 +193,7 @@ export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
   },
   'DELETE /api/v1/sessions/{id}': {
     id: 'endSession',
+    owner: 'identity',
     summary: 'Ends a sign-in within 5 s: your own, or with the right manage_keys one of the tenant',
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),
     answers: { 204: empty('Ended') },

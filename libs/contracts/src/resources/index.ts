@@ -1,5 +1,5 @@
 import type { Flat, Schema } from '../json-schema.js';
-import { APPROVAL_ROUTES } from './approvals.js';
+import { APPROVAL_GRANT_ROUTES, APPROVAL_ROUTES } from './approvals.js';
 import { BODY_ROUTES } from './call-bodies.js';
 import { CALL_ROUTES } from './calls.js';
 import { CONNECTION_ROUTES } from './connections.js';
@@ -17,11 +17,13 @@ import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
 
 export { TAGS, type Access, type Answer, type Route, type RouteOwner } from './route.js';
+export { APPROVAL_GRANT_ROUTES } from './approvals.js';
 export { CONNECTION_ROUTES } from './connections.js';
 export { CREDENTIAL_ROUTES } from './credentials.js';
 export { DECLARED_KINDS } from './declarations.js';
 export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
 export { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
+export { TOOLSET_ROUTES } from './toolsets.js';
 export { USAGE_MEMBERS, USAGE_ROUTES } from './usage.js';
 export { WEBHOOK_ROUTES } from './webhooks.js';
 export type * from './approvals.js';
@@ -43,6 +45,7 @@ export const ROUTES = {
   ...CALL_ROUTES,
   ...BODY_ROUTES,
   ...APPROVAL_ROUTES,
+  ...APPROVAL_GRANT_ROUTES,
   ...SOURCE_ROUTES,
   ...QUARANTINE_ROUTES,
   ...SHANNON_SOURCE_ROUTES,

@@ -72,9 +72,9 @@ export interface Route {
   /** An example of the body. */
   example?: Json;
   /**
-   * The audit log of a route that is not a GET. By default each request has a line with its caller, the members of its path and query, and
-   * its outcome; a list names the members of the body that the line shows as well: never secrets. `calls`: it makes, repeats or cancels
-   * calls (they have lines themselves). `none`: it changes nothing.
+   * The audit log of a route. Each request that is not a GET has a line with its caller, the members of its path and query, and its
+   * outcome; a list names the members of the body that the line shows as well: never secrets. `calls`: it makes, repeats or cancels
+   * calls (they have lines themselves). `none`: it changes nothing. A GET has lines if it has a list.
    */
   audit?: readonly string[] | 'calls' | 'none';
   /** By status; the lowest is sent unless the handler chooses another. */

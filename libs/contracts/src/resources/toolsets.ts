@@ -123,7 +123,7 @@ const OWNER = record({ visibility });
 const shown = { 200: answer('The toolset, with the names of its tools', SHOWN_TOOLSET) };
 const SPEC_EXAMPLE: JsonObject = { include: { tools: ['calculator'], sources: ['mcp/crm'] }, read_only: true };
 
-export const TOOLSET_ROUTES = routes({ tag: 'toolsets', access: 'manage_toolsets' })({
+export const TOOLSET_ROUTES = routes({ tag: 'toolsets', owner: 'registry', access: 'manage_toolsets' })({
   'GET /api/v1/toolsets': {
     id: 'listToolsets',
     summary: 'The latest version of every toolset',

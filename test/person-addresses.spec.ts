@@ -19,6 +19,7 @@ const OWN: Record<string, string> = {
   'apps/console/src/views/call-figures.tsx': 'a page of the console',
   'apps/console/src/views/call-page.tsx':
     'GATEWAY_TRACE_URL (http or https) and GATEWAY_LOG_SEARCH (a link only if http or https)',
+  'apps/console/src/views/call-record.tsx': 'the page of an error code, which the gateway serves',
   'apps/console/src/views/connections.tsx': 'authorization_url, which identity has checked',
   'apps/console/src/main.tsx': 'the sign-in page of the fleet',
   'libs/mcp/src/input-request.ts': 'questions that mcp-executor has checked',

@@ -36,7 +36,7 @@ export class SourceRoutes {
   }
 
   async allowOrigins({ body }: Asked<'allowOrigins'>) {
-    return { origins: await this.allowedEndpoints.allow(body.origins) };
+    return { origins: this.allowedEndpoints.allow(body.origins) };
   }
 
   /** Sources of the caller's tenant, for operators all, for the holder of the registration token those of the fleet. */

@@ -1,7 +1,6 @@
-import { appendFile, readFile } from 'node:fs/promises';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { ToolError } from '@toolfleet/contracts';
 import { adviseRefusals, endpointOrigin } from '@toolfleet/egress/rules';
-import { Rounds } from '@toolfleet/resilience';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 
@@ -9,12 +8,10 @@ adviseRefusals(
   'to allow this origin, the operator adds it to EGRESS_ALLOWED_ENDPOINTS or, without a restart, to the file of EGRESS_ENDPOINTS_FILE (npm start: .toolfleet/allowed-endpoints)',
 );
 
-/** How long a change of the file may take to count. Polling one small file is cheap, and watchers miss swapped symlinks. */
-const READ_EVERY_MS = 1_000;
-
 /**
  * The origins that skip the egress guard: in `EGRESS_ALLOWED_ENDPOINTS`, and the lines of the file
- * `EGRESS_ENDPOINTS_FILE`, read while the service runs, so that a developer can allow a server without a restart.
+ * `EGRESS_ENDPOINTS_FILE`, so that a developer can allow a server without a restart. Each use reads the small
+ * file, so a change counts for all services at once: what the registry has read, an executor calls a moment later.
  */
 export class AllowedEndpoints implements LifecycleComponent {
   readonly name = 'allowed endpoints';
@@ -23,7 +20,6 @@ export class AllowedEndpoints implements LifecycleComponent {
   private text = '';
   /** Why the file is ignored; empty while it is valid. */
   private refusal = '';
-  private rounds: Rounds | undefined;
 
   constructor(
     private readonly egress: Pick<
@@ -37,27 +33,21 @@ export class AllowedEndpoints implements LifecycleComponent {
 
   /** @param origin in the canonical form of {@link endpointOrigin} */
   has(origin: string): boolean {
-    return this.fixed.has(origin) || this.fromFile.has(origin);
+    if (this.fixed.has(origin)) return true;
+    this.read();
+    return this.fromFile.has(origin);
   }
 
-  async start(): Promise<void> {
-    const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
-    if (file === undefined) return;
-    await this.read(file);
-    this.rounds = new Rounds({ clock: this.host.clock, everyMs: READ_EVERY_MS, work: () => this.read(file) });
-    this.rounds.start();
-  }
-
-  async stop(): Promise<void> {
-    void this.rounds?.stop();
+  start(): void {
+    this.read();
   }
 
   /**
-   * Adds origins to the file, from which other services read them within a second.
+   * Adds origins to the file, where other services find them.
    * @returns them in canonical form
    * @throws ToolError REQUEST_INVALID for an invalid origin, and without a file
    */
-  async allow(origins: readonly string[]): Promise<string[]> {
+  allow(origins: readonly string[]): string[] {
     const { EGRESS_ENDPOINTS_FILE: file, TOOLFLEET_LOCAL: isLocal } = this.egress;
     if (!isLocal)
       throw new ToolError('PERMISSION_DENIED', {
@@ -68,20 +58,18 @@ export class AllowedEndpoints implements LifecycleComponent {
     const canonical = [...new Set(origins.map(endpointOrigin))];
     const added = canonical.filter((origin) => !this.has(origin));
     if (added.length > 0) {
-      const before = await readFile(file, 'utf8').catch(() => '');
-      await appendFile(file, `${before === '' || before.endsWith('\n') ? '' : '\n'}${added.join('\n')}\n`);
-      await this.read(file);
+      const before = contentOf(file);
+      appendFileSync(file, `${before === '' || before.endsWith('\n') ? '' : '\n'}${added.join('\n')}\n`);
     }
     return canonical;
   }
 
   /** A file that cannot be read, or a line that is not an origin, is a fault and keeps the earlier origins. A missing file is an empty one. */
-  private async read(file: string): Promise<void> {
+  private read(): void {
+    const { EGRESS_ENDPOINTS_FILE: file } = this.egress;
+    if (file === undefined) return;
     try {
-      const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return '';
-        throw error;
-      });
+      const text = contentOf(file);
       if (text === this.text && this.refusal === '') return;
       const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim());
       this.fromFile = new Set(lines.filter((line) => line !== '').map(endpointOrigin));
@@ -96,5 +84,15 @@ export class AllowedEndpoints implements LifecycleComponent {
       this.host.faults.set(this.name, [`EGRESS_ENDPOINTS_FILE is ignored: ${reason}`]);
       this.host.logger.warn({ file, reason }, 'the file of allowed endpoints is ignored');
     }
+  }
+}
+
+/** @returns '' for a missing file */
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
   }
 }

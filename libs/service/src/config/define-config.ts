@@ -207,7 +207,7 @@ export const EGRESS_KEYS = {
   }),
   EGRESS_ENDPOINTS_FILE: path({
     optional: true,
-    help: 'File with more such origins, one a line; a change counts within a second, without a restart',
+    help: 'File with more such origins, one a line; a change counts at once, without a restart',
   }),
   EGRESS_DENIED_CIDRS: list({
     default: [],

@@ -2,7 +2,8 @@
  * Contents and start of an image, without a container engine: each service's bundle in a folder outside the
  * repository that is read-only, as another user where the test runs as root, with the environment of deploy/app.Dockerfile.
  */
-import { execFileSync, fork } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   copyFileSync,
@@ -17,6 +18,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { startNats, startRedis, startServiceProcess, type NatsServer, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -170,8 +172,12 @@ describe('bundles as images run them', () => {
     expect(message).toMatchObject({ ready: true });
 
     const guard = join(base, 'mcp-executor/stdio-guard.js');
-    const output = execFileSync(process.execPath, [guard, '64', process.execPath, '-p', '6 * 7'], { encoding: 'utf8' });
-    expect(output.trim()).toBe('42');
+    // Its standard input stays open: its end tells the guard to end the program, however long that takes to start.
+    const guarded = spawn(process.execPath, [guard, '64', process.execPath, '-p', '6 * 7'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    const [output, [code]] = await Promise.all([text(guarded.stdout), once(guarded, 'exit')]);
+    expect([output.trim(), code]).toEqual(['42', 0]);
   });
 });
 

@@ -18,6 +18,8 @@ const SEED = Number(process.env['ABUSE_SEED'] ?? 1);
 const MOST_RATIO = 3;
 /** Most measurements of one length: their least approaches the time without noise, so more of them make the ratio truer. */
 const ATTEMPTS = 100;
+/** From this many attempts on, the median of their ratios counts too. */
+const PAIRED_ATTEMPTS = 9;
 /** After these attempts each one waits, so that they outlast what else keeps the cores busy. */
 const QUICK_ATTEMPTS = 10;
 const BETWEEN_ATTEMPTS_MS = 50;
@@ -33,25 +35,35 @@ function fastest(work: () => unknown, runs = RUNS): number {
   return best;
 }
 
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!;
+}
+
 /**
  * How many times as long a doubled input takes; 1 for work that stays too short to be measured. Quadratic work quadruples at
- * every length. The ratio is of the least times seen so far, at two lengths in turn.
+ * every length. The ratio is of the least times seen so far, at two lengths in turn; or the median of the ratios of single
+ * attempts, for a machine that becomes slower for good after it has measured the shorter input.
  */
 function growth(prepare: (length: number) => () => unknown, most: number): { ratio: number; length: number } {
   let length = LEAST;
   while (2 * length < most && fastest(prepare(length), 2) < MEASURABLE_MS) length *= 2;
   const onceMs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
   const twiceMs = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  const paired: number[] = [];
   let ratio = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < ATTEMPTS && ratio > MOST_RATIO; attempt += 1) {
     const at = attempt % 2;
     if (attempt >= QUICK_ATTEMPTS) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_ATTEMPTS_MS);
     const base = length >> at;
-    onceMs[at] = Math.min(onceMs[at]!, fastest(prepare(base)));
+    const once = fastest(prepare(base));
+    onceMs[at] = Math.min(onceMs[at]!, once);
     // As long as the input may be, and still nothing to measure.
     if (attempt === 0 && onceMs[at] < MEASURABLE_MS / 4) return { ratio: 1, length };
-    twiceMs[at] = Math.min(twiceMs[at]!, fastest(prepare(2 * base)));
+    const twice = fastest(prepare(2 * base));
+    twiceMs[at] = Math.min(twiceMs[at]!, twice);
+    paired.push(twice / once);
     ratio = twiceMs[at] / onceMs[at];
+    if (paired.length >= PAIRED_ATTEMPTS) ratio = Math.min(ratio, median(paired));
   }
   return { ratio, length };
 }

@@ -110,6 +110,7 @@ describe('the path of a call', () => {
     const head = [`POST ${path} HTTP/1.1`, 'Host: localhost', 'Connection: close', ...headers];
     socket.write([...head, `Content-Length: ${Buffer.byteLength(body)}`, '', body].join('\r\n'));
     await expect.poll(isClosed).toBe(true);
+    expect(text()).toMatch(/^connection: close\r$/im);
     return text()
       .replaceAll(/^(date|content-length|x-ratelimit-\S+|retry-after): .*$/gim, '$1')
       .replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, 'id')

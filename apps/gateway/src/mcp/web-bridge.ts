@@ -2,16 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../server/connections.js';
 
-/** Headers that describe the connection, and credentials that have served their purpose before the SDK runs. */
-const DROPPED = new Set([
-  'connection',
-  'keep-alive',
-  'transfer-encoding',
-  'authorization',
-  'x-api-key',
-  'cookie',
-  'content-length',
-]);
+/** Headers of the connection, which is Node's affair: an answer that kept it alive would hold it open for a client that wants its end. */
+const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding'];
+/** Also the credentials, which have served their purpose before the SDK runs. */
+const DROPPED = new Set([...OF_CONNECTION, 'authorization', 'x-api-key', 'cookie', 'content-length']);
 
 /** A JSON-RPC response that is an error. */
 export interface RpcError {
@@ -59,7 +53,9 @@ export async function writeWebResponse(
   out: ServerResponse,
   moreHeaders: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  out.writeHead(response.status, { ...Object.fromEntries(response.headers), ...moreHeaders });
+  const headers = new Headers(response.headers);
+  for (const name of OF_CONNECTION) headers.delete(name);
+  out.writeHead(response.status, { ...Object.fromEntries(headers), ...moreHeaders });
   if (!response.body) return void out.end();
   const reader = response.body.getReader();
   const onClose = (): void => void reader.cancel().catch(() => undefined);

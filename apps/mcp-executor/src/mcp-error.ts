@@ -205,7 +205,7 @@ function unauthorized(server: string, status: number, wanted?: string): McpFault
   const scope = wanted === undefined ? '' : `: it requires the scope ${cut(wanted)}`;
   return {
     error: new ToolError('AUTH_NOT_CONFIGURED', {
-      message: `The MCP server ${server} refused the fleet's credential (HTTP ${status})${scope}`,
+      message: `The MCP server ${server} refused access (HTTP ${status})${scope}; set or correct the credential of its source`,
       details: { server, status, state: 'auth_failed' },
       facts: { reason: 'auth_failed' },
     }),

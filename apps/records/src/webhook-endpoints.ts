@@ -175,7 +175,7 @@ export class WebhookEndpoints {
       .where('endpoint_id', '=', id)
       .where('tenant_id', '=', tenant_id)
       .executeTakeFirst();
-    if (!row) throw new ToolError('NOT_FOUND', { message: `No webhook '${id}'; see GET /api/v1/webhooks` });
+    if (!row) throw new ToolError('NOT_FOUND', { message: `No webhook '${id}'` });
     return row;
   }
 

@@ -68,7 +68,7 @@ export class WebhookRoutes {
     const redelivered = await this.store.deliveries.redeliver(id, which, this.clock.now());
     if (redelivered === 0 && 'eventId' in which)
       throw new ToolError('NOT_FOUND', {
-        message: `No delivery of '${which.eventId}' to this webhook; see GET /api/v1/webhooks/${id}/deliveries`,
+        message: `No delivery of '${which.eventId}' to this webhook`,
       });
     this.sender.wake([id]);
     return { redelivered };

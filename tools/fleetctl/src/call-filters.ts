@@ -1,4 +1,5 @@
 import type { RouteRequest } from '@toolfleet/client';
+import { CliError, EXIT } from './cli-error.js';
 import { numberOption, optionValue, type CommandLine } from './command-line.js';
 
 export type CallQuery = NonNullable<RouteRequest<'GET /api/v1/calls'>['query']>;
@@ -31,8 +32,17 @@ export function filtersOf(line: CommandLine): CallQuery {
   return { ...query, from: instant(from), to: instant(to), slower_than_ms: slower } as CallQuery;
 }
 
-/** `2h` as the instant two hours ago; the gateway checks every other text. */
+/**
+ * `2h` as the instant two hours ago; days and instants as they are.
+ * @throws CliError for any other text
+ */
 export function instant(text: string | undefined): string | undefined {
   const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text ?? '') ?? [];
-  return count === undefined ? text : new Date(Date.now() - Number(count) * UNITS[unit]!).toISOString();
+  if (count !== undefined) return new Date(Date.now() - Number(count) * UNITS[unit]!).toISOString();
+  if (text !== undefined && Number.isNaN(Date.parse(text)))
+    throw new CliError(
+      `"${text}" is no time; write 2026-01-31, 2026-01-31T12:00:00Z, or so long ago: 30m, 2h, 7d`,
+      EXIT.usage,
+    );
+  return text;
 }

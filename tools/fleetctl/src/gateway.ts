@@ -30,6 +30,12 @@ export class Refused extends CliError {
   }
 }
 
+/** The one answer without a code or hint of its own. */
+const DANGEROUS = {
+  error: 'Tool not available via direct execution',
+  hint: 'The tool, or one of these arguments, is dangerous: only internal callers run it, over NATS',
+};
+
 /** HTTP requests to one fleet. */
 export class Gateway {
   readonly #client: ToolfleetClient;
@@ -95,11 +101,8 @@ async function answered(send: typeof fetch, input: Parameters<typeof fetch>[0], 
   }
   if (response.ok) return response;
   const answer = parsed(await response.text());
-  throw new Refused(
-    response.status,
-    { ...answer, error: answer.error ?? `HTTP ${response.status}`, code: answer.code ?? '' },
-    answer,
-  );
+  const { error = `HTTP ${response.status}`, code = '' } = answer;
+  throw new Refused(response.status, { ...(error === DANGEROUS.error ? DANGEROUS : answer), error, code }, answer);
 }
 
 function parsed(text: string): Partial<ErrorBody> {

@@ -69,7 +69,7 @@ export class BudgetsController {
     if (subject === undefined) throw invalid('Send subject', 'subject');
     const name = toName(caller, { ...query, subject });
     const { removed } = await askService(this.nats, SUBJECTS.budgetRemove, name);
-    if (!removed) throw new ToolError('NOT_FOUND', { message: 'No such budget; see GET /api/v1/budgets' });
+    if (!removed) throw new ToolError('NOT_FOUND', { message: 'No such budget' });
   }
 
   /** A key without a record is a typing error; users need no record. */

@@ -28,6 +28,13 @@ describe('call', () => {
     expect((await run(['xyzzy'])).error).not.toContain('did you mean');
   });
 
+  it('says who may call a dangerous tool', async () => {
+    const body = { error: 'Tool not available via direct execution' };
+    routes.set('POST /api/v1/tools/calculator/execute', () => ({ status: 403, body }));
+    const { code, error } = await run(['call', 'calculator', '--expression', '1']);
+    expect([code, error]).toEqual([4, expect.stringMatching(/via direct execution\n {2}.*only internal callers/)]);
+  });
+
   it.each<[string[], unknown]>([
     [['--expression', '6*7'], { expression: '6*7' }],
     [['--expression=6*7', '--digits', '3', '--exact'], { expression: '6*7', digits: 3, exact: true }],

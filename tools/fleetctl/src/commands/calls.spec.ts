@@ -27,6 +27,12 @@ const answer = (body: object) => () => ({ status: 200, body });
 const page = (calls: object[], next?: string) => ({ enabled: true, calls, next });
 
 describe('calls', () => {
+  it('are not asked for when a time is no time', async () => {
+    const { code, error } = await run(['calls', '--from', 'yesterday']);
+    expect([code, error]).toEqual([2, expect.stringContaining('so long ago: 30m, 2h, 7d')]);
+    expect(seen).toEqual([]);
+  });
+
   it('are listed by filters, with how to go on', async () => {
     routes.set('GET /api/v1/calls', answer(page([CALL], '7')));
     const filters = ['--tool', 'calculator', '--user', 'ann', '--status', 'failure', '--slower-than-ms', '500'];

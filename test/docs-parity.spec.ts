@@ -8,6 +8,7 @@ import { POOLS, QUOTAS, REDIS_KEYS, TABLES, type QuotaEntry } from '@toolfleet/c
 import { CATALOGUE, docUrl, type ErrorCode, type ErrorEntry } from '@toolfleet/contracts';
 import { EVENTS } from '@toolfleet/contracts/events';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
+import { REQUESTS } from '@toolfleet/contracts/requests';
 import { HEADERS, QUEUES, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { RIGHTS, ROLES } from '@toolfleet/contracts/roles';
 import { TOOLSETS, toolsetSource, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
@@ -454,7 +455,8 @@ describe('reference pages', () => {
     };
     const subjects = Object.entries(SUBJECTS);
     const rows = subjects.flatMap(([key, subject]) => (known[key] ? [[`\`${subject}\``, known[key]]] : []));
-    const requests = subjects.flatMap(([key, subject]) => (known[key] ? [] : `\`${subject}\``));
+    const attempts = subjects.flatMap(([key, subject]) => (known[key] ? [] : subject));
+    const requests = [...attempts, ...Object.keys(REQUESTS)].map((subject) => `\`${subject}\``);
     await same(
       page(
         'Subjects, queues, headers',

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { connect, type ConnectionOptions, type NatsConnection } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EVENTS } from '@toolfleet/contracts/events';
+import { REQUESTS } from '@toolfleet/contracts/requests';
 import {
   answerSubject,
   apiSubject,
@@ -69,9 +70,12 @@ const FAMILIES: ReadonlySet<string> = new Set([
 /** Owners of routes, and one service that has none: gateways may ask it, and it reads nothing. */
 const QUESTIONS = ['registry', 'budget', 'records', 'identity', 'web'].map((owner) => apiSubject(owner, 'listThings'));
 
+const REQUESTED = Object.keys(REQUESTS);
+const ALL_SUBJECTS = [...Object.values(SUBJECTS), ...REQUESTED];
+
 /** Subjects as they are used: families (`exec.builtin`, `tool.result`) with one member. */
 const PROBES = [
-  ...Object.values(SUBJECTS).filter((subject) => !FAMILIES.has(subject)),
+  ...ALL_SUBJECTS.filter((subject) => !FAMILIES.has(subject)),
   progressSubject('g1', 't1'),
   answerSubject('g1', 'q1'),
   resumeSubject('e1'),
@@ -311,6 +315,9 @@ const MAKERS = new Map(
   ].map(([, name, key]) => [name!, key!]),
 );
 
+/** Subjects of `REQUESTS` that a source text uses. */
+const requestsIn = (text: string): string[] => REQUESTED.filter((subject) => text.includes(`'${subject}'`));
+
 /** Keys of SUBJECTS that a source text uses, itself or by a function. */
 function subjectKeysIn(text: string): string[] {
   const calls = [...text.matchAll(/\b(\w+)\(/g)].flatMap(([, name]) => MAKERS.get(name!) ?? []);
@@ -323,7 +330,7 @@ function subjectKeysIn(text: string): string[] {
  */
 function literalSubjectsIn(text: string): string[] {
   const sends = /(?:\.(?:publish|request|subscribe)|@Endpoint)(?:<[^()]*>)?\(\s*(['"`])(?!\$\{)([^'"`\s]*)\1/g;
-  return [...text.matchAll(sends)].map((match) => match[2]!);
+  return [...text.matchAll(sends)].map((match) => match[2]!).filter((subject) => !(subject in REQUESTS));
 }
 
 /** `NATS_<USER>_PASSWORD`; a tenant's is `NATS_TENANT_<NAME>_PASSWORD`. */
@@ -403,7 +410,7 @@ describe('deploy/nats.conf', () => {
     // announced definitions come from builtin-executor; MCP and OpenAPI ones are the registry's own
     const has = (right: string, subject: string) =>
       FAMILIES.has(subject) ? right.startsWith(`${subject}.`) : right === subject;
-    for (const subject of Object.values(SUBJECTS)) {
+    for (const subject of ALL_SUBJECTS) {
       // callers without a tenant's user (operators, local tools) have no user in this file
       const external = subject === 'tool.batch' || subject === 'tool.cancel';
       expect(
@@ -419,8 +426,10 @@ describe('deploy/nats.conf', () => {
 
   it.each(Object.entries(USERS_OF))('names every subject that the sources of %s use', (app, users) => {
     const rights = users.flatMap((user) => [...RIGHTS[user]!.publish, ...RIGHTS[user]!.read]);
-    const used = new Set(sourcesOf(`apps/${app}/src`).flatMap(subjectKeysIn));
-    const subjects = [...used].map((key) => SUBJECTS[key as keyof typeof SUBJECTS]);
+    const texts = sourcesOf(`apps/${app}/src`);
+    const used = new Set(texts.flatMap(subjectKeysIn));
+    const named = [...used].map((key) => SUBJECTS[key as keyof typeof SUBJECTS]);
+    const subjects = [...named, ...texts.flatMap(requestsIn)];
     expect(
       subjects.filter((subject) => !rights.some((right) => right === subject || right.startsWith(`${subject}.`))),
     ).toEqual([]);
@@ -433,7 +442,7 @@ describe('deploy/nats.conf', () => {
     expect(texts.flatMap(literalSubjectsIn)).toEqual([]);
     expect([...MAKERS.keys()]).toEqual(expect.arrayContaining(['builtinSubject', 'registerSubject', 'answerSubject']));
     const planted =
-      "nats.publish('cache.flush', {}); nats.request<Reply<Json>>(\n  `cache.${name}`, {}); @Endpoint('cache.get')";
+      "nats.publish('cache.flush', {}); nats.request<Reply<Json>>(\n  `cache.${name}`, {}); @Endpoint('cache.get') @Endpoint('budget.usage')";
     expect(literalSubjectsIn(planted)).toEqual(['cache.flush', 'cache.${name}', 'cache.get']);
     expect(subjectKeysIn('nats.publish(registerSubject(toolset), {})')).toEqual(['definitionRegister']);
   });

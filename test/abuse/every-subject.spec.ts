@@ -3,6 +3,7 @@
  * subjects are the contract's, so a new one is attacked as soon as it exists.
  */
 import { randomBytes } from 'node:crypto';
+import { REQUESTS } from '@toolfleet/contracts/requests';
 import { breakerSubject, builtinSubject, HEADERS, resultSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
 import { NatsClient } from '@toolfleet/transport';
@@ -20,6 +21,7 @@ const TOOLSETS: readonly Toolset[] = ['compute', 'web', 'files', 'agent'];
 const CALL_SUBJECTS = [SUBJECTS.toolCall, SUBJECTS.toolBatch, SUBJECTS.toolList, SUBJECTS.toolCancel] as const;
 const EVERY_SUBJECT = [
   ...Object.values(SUBJECTS),
+  ...Object.keys(REQUESTS),
   ...CALL_SUBJECTS.map((subject) => `${subject}.globex`),
   ...TOOLSETS.map(builtinSubject),
   resultSubject('globex', 'x'),

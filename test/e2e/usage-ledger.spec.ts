@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { eventually } from '@toolfleet/testing';
 import { connect, headers } from 'nats';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -352,7 +351,7 @@ it('a call that its gateway refused after it stood still for ten seconds is not 
   await eventually('no call is reserved', async () => (await leases.hlen('{b:acme}:leases')) === 0);
   const [gateway, services] = [fleet.process('gateway'), fleet.process('budget')];
   const nats = await connect({ servers: fleet.nats.url });
-  const asking = nats.subscribe(SUBJECTS.budgetReserve, { max: 1 });
+  const asking = nats.subscribe('budget.reserve', { max: 1 });
   await nats.flush();
   services.pause();
   const answer = fleet.call('paid', { mode: 'ok', n: 1 }, { fields: { timeout_ms: 2_000 } });

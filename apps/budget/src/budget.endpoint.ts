@@ -1,25 +1,17 @@
 import { Controller } from '@nestjs/common';
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
-import {
-  BUDGET_LIMITS,
-  BUDGET_RELEASE,
-  BUDGET_REMOVE,
-  BUDGET_RESERVE,
-  BUDGET_SET,
-  BUDGET_SETTLE,
-  BUDGET_USAGE,
-  type BudgetLimits,
-  type BudgetRelease,
-  type BudgetRemove,
-  type BudgetReserve,
-  type BudgetSet,
-  type BudgetSettle,
-  type BudgetUsage,
-  type ReserveAnswer,
-  type ReserveRequest,
+import type {
+  BudgetLimits,
+  BudgetRelease,
+  BudgetRemove,
+  BudgetReserve,
+  BudgetSet,
+  BudgetSettle,
+  BudgetUsage,
+  ReserveAnswer,
+  ReserveRequest,
 } from '@toolfleet/contracts/budget';
-import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { PurgeMessage } from '@toolfleet/contracts/purge';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { BudgetService } from './budget.js';
 import { BudgetPurge } from './budget-purge.js';
@@ -43,7 +35,7 @@ export class BudgetEndpoint {
     private readonly purges: BudgetPurge,
   ) {}
 
-  @Endpoint(SUBJECTS.budgetReserve, { schema: BUDGET_RESERVE })
+  @Endpoint('budget.reserve')
   async reserve(message: BudgetReserve, context: EndpointContext) {
     const { valid, invalid } = readReserve(message);
     const answers = await this.budget.reserve(valid, this.timeout(context));
@@ -59,7 +51,7 @@ export class BudgetEndpoint {
     return { answers: all };
   }
 
-  @Endpoint(SUBJECTS.budgetSettle, { schema: BUDGET_SETTLE })
+  @Endpoint('budget.settle')
   async settle(message: BudgetSettle, context: EndpointContext) {
     const { valid, invalid } = readSettle(message);
     const settled = await this.budget.settle(valid, this.timeout(context));
@@ -68,12 +60,12 @@ export class BudgetEndpoint {
       : { settled, refused: invalid.map(({ callId, field }) => ({ call_id: callId, field })) };
   }
 
-  @Endpoint(SUBJECTS.budgetRelease, { schema: BUDGET_RELEASE })
+  @Endpoint('budget.release')
   async release(message: BudgetRelease, context: EndpointContext) {
     return { released: await this.budget.release(readRelease(message).valid, this.timeout(context)) };
   }
 
-  @Endpoint(SUBJECTS.budgetUsage, { schema: BUDGET_USAGE })
+  @Endpoint('budget.usage')
   usage(message: BudgetUsage, context: EndpointContext) {
     return this.budget.usage(
       { ...message, group_by: [...new Set(message.group_by)] },
@@ -81,22 +73,22 @@ export class BudgetEndpoint {
     );
   }
 
-  @Endpoint(SUBJECTS.budgetLimits, { schema: BUDGET_LIMITS })
+  @Endpoint('budget.limits')
   limits(message: BudgetLimits, context: EndpointContext) {
     return this.budget.limits(message, this.timeout(context));
   }
 
-  @Endpoint(SUBJECTS.budgetSet, { schema: BUDGET_SET })
+  @Endpoint('budget.set')
   async set(message: BudgetSet, context: EndpointContext) {
     return { budget: await this.budget.setBudget(message, this.timeout(context, REPORT_TIMEOUT_MS)) };
   }
 
-  @Endpoint(SUBJECTS.budgetRemove, { schema: BUDGET_REMOVE })
+  @Endpoint('budget.remove')
   async remove(message: BudgetRemove, context: EndpointContext) {
     return { removed: await this.budget.removeBudget(message, this.timeout(context)) };
   }
 
-  @Endpoint(SUBJECTS.budgetPurge, { schema: PURGE })
+  @Endpoint('budget.purge')
   async purge(message: PurgeMessage) {
     return this.purges.run(message).catch((cause: unknown) => {
       throw new ToolError('BUDGET_UNAVAILABLE', { cause });

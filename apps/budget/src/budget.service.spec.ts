@@ -15,7 +15,7 @@ import type {
   UsageRow,
 } from '@toolfleet/contracts/budget';
 import type { FleetEvent } from '@toolfleet/contracts/events';
-import { eventReportSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
+import { eventReportSubject } from '@toolfleet/contracts/subjects';
 import { SystemClock } from '@toolfleet/resilience';
 import { loadConfig, type ServiceHost, type LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import { createLogger, createMetrics } from '@toolfleet/telemetry';
@@ -102,12 +102,12 @@ describe('budget service', () => {
     for (const part of reversed) await part.stop?.();
   };
   const reserve = async (...asks: ReserveRequest[]) =>
-    (await client.request<BudgetReserveReply>(SUBJECTS.budgetReserve, { asks }, { timeoutMs: 2_000 })).answers;
+    (await client.request<BudgetReserveReply>('budget.reserve', { asks }, { timeoutMs: 2_000 })).answers;
   const settle = (...settlements: SettleRequest[]) =>
-    client.request(SUBJECTS.budgetSettle, { settlements }, { timeoutMs: 2_000 });
+    client.request('budget.settle', { settlements }, { timeoutMs: 2_000 });
   const usage = async (groupBy: string[]) =>
-    (await client.request<BudgetUsageReply>(SUBJECTS.budgetUsage, { tenant_id: 'acme', group_by: groupBy })).rows;
-  const limits = async () => (await client.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, { scopes })).limits;
+    (await client.request<BudgetUsageReply>('budget.usage', { tenant_id: 'acme', group_by: groupBy })).rows;
+  const limits = async () => (await client.request<BudgetLimitsReply>('budget.limits', { scopes })).limits;
 
   beforeAll(async () => {
     nats = await startNats();
@@ -180,7 +180,7 @@ describe('budget service', () => {
     const name = { tenant_id: 'acme', subject: 'user', id: 'ann', period: 'month' } as const;
     const set = async (more: Partial<BudgetSet>): Promise<LimitState> => {
       const message: BudgetSet = { ...name, limit_micro_usd: 1_000, limit_tokens: null, changed_by: 'ops', ...more };
-      return (await client.request<BudgetSetReply>(SUBJECTS.budgetSet, message)).budget;
+      return (await client.request<BudgetSetReply>('budget.set', message)).budget;
     };
     await reserve(byKey('a', 400, 'k1'));
     await settle(paidWith('a', 400, 'k1'));
@@ -221,7 +221,7 @@ describe('budget service', () => {
     await redis.client().flushall();
     await start();
     const shown = async (budgets: BudgetLimits['budgets']) =>
-      (await client.request<BudgetLimitsReply>(SUBJECTS.budgetLimits, { scopes, budgets })).limits
+      (await client.request<BudgetLimitsReply>('budget.limits', { scopes, budgets })).limits
         .filter(({ budget }) => budget)
         .map(({ scope, spent_micro_usd: spent }) => [scope, spent]);
     await eventually('it counts again', async () => (await shown('*')).some(([, spent]) => spent === 900));
@@ -230,11 +230,11 @@ describe('budget service', () => {
       ['key/total:k1', 400],
     ]);
     expect(await shown({ user_id: 'bob' })).toEqual([]);
-    expect(await client.request(SUBJECTS.budgetRemove, name)).toEqual({ removed: true });
-    expect(await client.request(SUBJECTS.budgetRemove, name)).toEqual({ removed: false });
+    expect(await client.request('budget.remove', name)).toEqual({ removed: true });
+    expect(await client.request('budget.remove', name)).toEqual({ removed: false });
     expect(await reserve(byKey('f', 9_000, 'k3'))).toMatchObject([{ admitted: true }]);
     const purge = { tenant_id: 'acme', dry_run: false, pseudonym: 'purged-11111111', user_id: 'zoe', key_ids: ['k1'] };
-    expect(await client.request(SUBJECTS.budgetPurge, purge)).toMatchObject({ counts: { set_budgets: 1 } });
+    expect(await client.request('budget.purge', purge)).toMatchObject({ counts: { set_budgets: 1 } });
     expect((await shown('*')).map(([scope]) => scope)).toEqual([expect.stringMatching(/^key\/[\d-]+:k2$/)]);
   });
 
@@ -257,7 +257,7 @@ describe('budget service', () => {
       settled: 1,
       refused: [{ call_id: 'a', field: 'row.tenant_id' }],
     });
-    await expect(client.request(SUBJECTS.budgetReserve, { nothing: 1 })).rejects.toMatchObject({
+    await expect(client.request('budget.reserve', { nothing: 1 })).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
     });
     await expect(usage(['moon'])).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
@@ -286,7 +286,7 @@ describe('budget service', () => {
     );
     await expect(settle(settlement('a', 1))).rejects.toMatchObject({ code: 'BUDGET_UNAVAILABLE' });
     const releases = answers.map(({ call_id }) => ({ call_id, scopes }));
-    await expect(client.request(SUBJECTS.budgetRelease, { releases })).rejects.toMatchObject({
+    await expect(client.request('budget.release', { releases })).rejects.toMatchObject({
       code: 'BUDGET_UNAVAILABLE',
     });
     redis.resume();

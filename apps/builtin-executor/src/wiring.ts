@@ -10,8 +10,8 @@ import {
   type ToolOverrides,
   type Workspaces,
 } from '@toolfleet/builtin-tools';
-import { PURGE, PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
-import { builtinSubject, SUBJECTS, toolsetExecutor } from '@toolfleet/contracts/subjects';
+import { PURGE_TURN_MS, type PurgeMessage, type PurgeReply } from '@toolfleet/contracts/purge';
+import { builtinSubject, toolsetExecutor } from '@toolfleet/contracts/subjects';
 import { GATEWAY_TOOLS, toolsetSource, type Toolset, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { fleetFileReloader, foreignEnvironment, loadFleetFile, type ServiceHost } from '@toolfleet/service';
@@ -72,9 +72,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
         await begin();
         return runner.run(message, { signal, deadlineAt, progress });
       },
-      requests: services.workspaces
-        ? { [SUBJECTS.workspacePurge]: { schema: PURGE, handle: purgeWorkspaces(services.workspaces, clock) } }
-        : undefined,
+      requests: services.workspaces ? { 'workspace.purge': purgeWorkspaces(services.workspaces, clock) } : undefined,
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
       before: [fleetFileReloader(settings, file, deps.host), ...(plugins ? [plugins] : [])],
       after: [...after, announcer],

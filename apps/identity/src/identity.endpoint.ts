@@ -1,7 +1,6 @@
 import { Controller } from '@nestjs/common';
-import { SESSION_GET, SESSION_REVOKE, type SessionGet, type SessionRevoke } from '@toolfleet/contracts/identity';
-import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { SessionGet, SessionRevoke } from '@toolfleet/contracts/identity';
+import type { PurgeMessage } from '@toolfleet/contracts/purge';
 import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
 import { Grants } from './grants.js';
@@ -20,12 +19,12 @@ export class IdentityEndpoint {
     private readonly signIns: SignInTokens,
   ) {}
 
-  @Endpoint(SUBJECTS.sessionGet, { schema: SESSION_GET })
+  @Endpoint('identity.session.get')
   async getSession({ digest }: SessionGet) {
     return { session: await this.limit.run(() => this.sessions.get(digest, this.clock.now())) };
   }
 
-  @Endpoint(SUBJECTS.sessionRevoke, { schema: SESSION_REVOKE })
+  @Endpoint('identity.session.revoke')
   revokeSessions(user: SessionRevoke) {
     return this.limit.run(async () => {
       // First, so that a consent that is under way opens no session afterwards.
@@ -34,7 +33,7 @@ export class IdentityEndpoint {
     });
   }
 
-  @Endpoint(SUBJECTS.identityPurge, { schema: PURGE })
+  @Endpoint('identity.purge')
   async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
     const sessions = await this.limit.run(() => this.sessions.purge(tenant_id, user_id, dry_run));
     const grants = await this.limit.run(() => this.grants.purge(tenant_id, user_id, dry_run));

@@ -1,21 +1,13 @@
 import { Controller } from '@nestjs/common';
-import {
-  GRANT_AUTHORIZE,
-  GRANT_FIND,
-  GRANT_FINISH,
-  GRANT_LIST,
-  GRANT_PUT,
-  GRANT_REVOKE,
-  GRANT_TOKEN,
-  type GrantAuthorize,
-  type GrantFind,
-  type GrantFinish,
-  type GrantList,
-  type GrantPut,
-  type GrantRevoke,
-  type GrantToken,
+import type {
+  GrantAuthorize,
+  GrantFind,
+  GrantFinish,
+  GrantList,
+  GrantPut,
+  GrantRevoke,
+  GrantToken,
 } from '@toolfleet/contracts/identity';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint } from '@toolfleet/transport';
 import { Grants } from './grants.js';
 import { StoreLimit } from './store-limit.js';
@@ -28,38 +20,38 @@ export class UserGrantEndpoint {
     private readonly limit: StoreLimit,
   ) {}
 
-  @Endpoint(SUBJECTS.grantFind, { schema: GRANT_FIND })
+  @Endpoint('identity.grant.find')
   find(query: GrantFind) {
     return this.limit.run(() => this.grants.find(query));
   }
 
-  @Endpoint(SUBJECTS.grantPut, { schema: GRANT_PUT })
+  @Endpoint('identity.grant.put')
   async put(grant: GrantPut) {
     return { grant_id: await this.limit.run(() => this.grants.putKey(grant)) };
   }
 
   // These two and the token wait for authorization servers, so they have the deadline of their requests.
-  @Endpoint(SUBJECTS.grantAuthorize, { schema: GRANT_AUTHORIZE })
+  @Endpoint('identity.grant.authorize')
   async authorize(begun: GrantAuthorize) {
     return { authorization_url: await this.grants.authorize(begun) };
   }
 
-  @Endpoint(SUBJECTS.grantFinish, { schema: GRANT_FINISH })
+  @Endpoint('identity.grant.finish')
   async finish(ended: GrantFinish) {
     return { source: await this.grants.finish(ended) };
   }
 
-  @Endpoint(SUBJECTS.grantList, { schema: GRANT_LIST })
+  @Endpoint('identity.grant.list')
   async list({ tenant_id, user_id }: GrantList) {
     return { grants: await this.limit.run(() => this.grants.list(tenant_id, user_id)) };
   }
 
-  @Endpoint(SUBJECTS.grantRevoke, { schema: GRANT_REVOKE })
+  @Endpoint('identity.grant.revoke')
   async revoke(scope: GrantRevoke) {
     return { revoked: await this.limit.run(() => this.grants.revoke(scope)) };
   }
 
-  @Endpoint(SUBJECTS.grantToken, { schema: GRANT_TOKEN })
+  @Endpoint('identity.grant.token')
   token(question: GrantToken) {
     return this.grants.token(question);
   }

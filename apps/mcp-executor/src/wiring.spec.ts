@@ -98,7 +98,7 @@ const send = (body: ExecMessage) =>
 
 describe('mcp-executor over NATS', () => {
   it('discovers and executes', async () => {
-    const found = await nats.request<DiscoverReply>(SUBJECTS.execMcpDiscover, { server: 'test', url });
+    const found = await nats.request<DiscoverReply>('exec.mcp.discover', { server: 'test', url });
     expect(found.tools.map(({ name }) => name)).toEqual(['count']);
     expect(await send(message())).toMatchObject({ ok: true, text: '1' });
   });
@@ -143,12 +143,10 @@ describe('mcp-executor over NATS', () => {
   });
 
   it('reports what is wrong with a discovery', async () => {
-    await expect(
-      nats.request(SUBJECTS.execMcpDiscover, { server: 'x', url: 'http://10.0.0.1/' }),
-    ).rejects.toMatchObject({
+    await expect(nats.request('exec.mcp.discover', { server: 'x', url: 'http://10.0.0.1/' })).rejects.toMatchObject({
       code: 'EGRESS_REFUSED',
     });
-    await expect(nats.request(SUBJECTS.execMcpDiscover, { server: 'x' })).rejects.toMatchObject({
+    await expect(nats.request('exec.mcp.discover', { server: 'x' })).rejects.toMatchObject({
       code: 'REQUEST_INVALID',
     });
   });

@@ -1,4 +1,3 @@
-import { DISCOVER } from '@toolfleet/contracts/execution';
 import { HEADERS, resumeSubject, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { EgressLimits } from '@toolfleet/egress';
 import { secretOpener, VariableExpander, VERSION } from '@toolfleet/service';
@@ -74,10 +73,8 @@ export const mcpExecutor: ExecutorDefinition<(typeof mcpExecutorConfig)['table']
         }),
       // The registry asks for the tools of a server: only this process dials MCP servers.
       requests: {
-        [SUBJECTS.execMcpDiscover]: {
-          schema: DISCOVER,
-          handle: (message, { timeLeftMs, signal }) => executor.discover(message, { timeoutMs: timeLeftMs, signal }),
-        },
+        'exec.mcp.discover': (message, { timeLeftMs, signal }) =>
+          executor.discover(message, { timeoutMs: timeLeftMs, signal }),
       },
       after: [
         watches.asComponent(),

@@ -1,23 +1,14 @@
 import { Controller } from '@nestjs/common';
-import {
-  APPROVAL_ASK,
-  APPROVAL_BEGIN,
-  APPROVAL_DECIDE,
-  APPROVAL_DUE,
-  APPROVAL_END,
-  APPROVAL_LIST,
-  APPROVAL_SHOW,
-  GRANT_USE,
-  type ApprovalAsk,
-  type ApprovalBegin,
-  type ApprovalDecide,
-  type ApprovalDue,
-  type ApprovalEnd,
-  type ApprovalList,
-  type ApprovalShow,
-  type GrantUse,
+import type {
+  ApprovalAsk,
+  ApprovalBegin,
+  ApprovalDecide,
+  ApprovalDue,
+  ApprovalEnd,
+  ApprovalList,
+  ApprovalShow,
+  GrantUse,
 } from '@toolfleet/contracts/approvals';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Clock } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
@@ -34,7 +25,7 @@ export class ApprovalEndpoint {
     private readonly faults: ServiceFaults,
   ) {}
 
-  @Endpoint(SUBJECTS.approvalAsk, { schema: APPROVAL_ASK, unavailable })
+  @Endpoint('records.approval.ask', { unavailable })
   ask(asked: ApprovalAsk) {
     if (!this.store.bodies.isOn)
       this.faults.set('secret RECORDS_SECRET_KEY', [
@@ -43,37 +34,37 @@ export class ApprovalEndpoint {
     return this.store.approvals.ask(asked, this.clock.now());
   }
 
-  @Endpoint(SUBJECTS.approvalShow, { schema: APPROVAL_SHOW, unavailable })
+  @Endpoint('records.approval.show', { unavailable })
   show({ call_id, with_arguments = false, of_call = false }: ApprovalShow) {
     return this.store.approvals.show(call_id, with_arguments, of_call);
   }
 
-  @Endpoint(SUBJECTS.approvalList, { schema: APPROVAL_LIST, unavailable })
+  @Endpoint('records.approval.list', { unavailable })
   list(query: ApprovalList) {
     return this.store.approvals.list(query);
   }
 
-  @Endpoint(SUBJECTS.approvalDecide, { schema: APPROVAL_DECIDE, unavailable })
+  @Endpoint('records.approval.decide', { unavailable })
   decide(decision: ApprovalDecide) {
     return this.store.approvals.decide(decision, this.clock.now());
   }
 
-  @Endpoint(SUBJECTS.approvalBegin, { schema: APPROVAL_BEGIN, unavailable })
+  @Endpoint('records.approval.begin', { unavailable })
   begin({ call_id }: ApprovalBegin) {
     return this.store.approvals.begin(call_id, this.clock.now());
   }
 
-  @Endpoint(SUBJECTS.approvalEnd, { schema: APPROVAL_END, unavailable })
+  @Endpoint('records.approval.end', { unavailable })
   end(ended: ApprovalEnd) {
     return this.store.approvals.end(ended, this.clock.now());
   }
 
-  @Endpoint(SUBJECTS.approvalDue, { schema: APPROVAL_DUE, unavailable })
+  @Endpoint('records.approval.due', { unavailable })
   async due({ limit }: ApprovalDue) {
     return { approvals: await this.store.approvals.due(this.clock.now(), limit) };
   }
 
-  @Endpoint(SUBJECTS.approvalGrantUse, { schema: GRANT_USE, unavailable })
+  @Endpoint('records.grant.use', { unavailable })
   useGrant(asked: GrantUse) {
     return this.store.grants.use(asked, this.clock.now());
   }

@@ -1,17 +1,7 @@
 import { Controller } from '@nestjs/common';
 import type { Milliseconds } from '@toolfleet/contracts';
-import { PURGE, PURGE_TURN_MS, type PurgeMessage } from '@toolfleet/contracts/purge';
-import {
-  RECORDS_APPEND,
-  RECORDS_BODY,
-  RECORDS_FACTS,
-  RECORDS_LIST,
-  type RecordsAppend,
-  type RecordsBody,
-  type RecordsFacts,
-  type RecordsList,
-} from '@toolfleet/contracts/records';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import { PURGE_TURN_MS, type PurgeMessage } from '@toolfleet/contracts/purge';
+import type { RecordsAppend, RecordsBody, RecordsFacts, RecordsList } from '@toolfleet/contracts/records';
 import { Clock, withTimeout } from '@toolfleet/resilience';
 import { ServiceFaults } from '@toolfleet/service';
 import { Endpoint } from '@toolfleet/transport';
@@ -32,7 +22,7 @@ export class RecordsEndpoint {
     private readonly faults: ServiceFaults,
   ) {}
 
-  @Endpoint(SUBJECTS.recordsAppend, { schema: RECORDS_APPEND, unavailable: STORE_UNAVAILABLE })
+  @Endpoint('records.append', { unavailable: STORE_UNAVAILABLE })
   async append({ batch_id, calls }: RecordsAppend) {
     if (!this.store.bodies.isOn && calls.some((call) => call.body))
       this.faults.set('secret RECORDS_SECRET_KEY', [
@@ -41,26 +31,26 @@ export class RecordsEndpoint {
     return { stored: await this.store.append(batch_id, calls, this.clock.now()) };
   }
 
-  @Endpoint(SUBJECTS.recordsList, { schema: RECORDS_LIST, unavailable: STORE_UNAVAILABLE })
+  @Endpoint('records.list', { unavailable: STORE_UNAVAILABLE })
   list(query: RecordsList) {
     // A long search answers with the matches of half of the time.
     const isOver = this.#after(this.timeout.ms / 2);
     return withTimeout(this.clock, this.timeout.ms, this.store.list(query, isOver));
   }
 
-  @Endpoint(SUBJECTS.recordsBody, { schema: RECORDS_BODY, unavailable: STORE_UNAVAILABLE })
+  @Endpoint('records.body', { unavailable: STORE_UNAVAILABLE })
   body(question: RecordsBody) {
     const reading = this.store.bodies.read(question, this.clock.now());
     return withTimeout(this.clock, this.timeout.ms, reading);
   }
 
-  @Endpoint(SUBJECTS.recordsFacts, { schema: RECORDS_FACTS, unavailable: STORE_UNAVAILABLE })
+  @Endpoint('records.facts', { unavailable: STORE_UNAVAILABLE })
   facts(query: RecordsFacts) {
     const isOver = this.#after(this.timeout.ms / 2);
     return withTimeout(this.clock, this.timeout.ms, this.store.facts(query, isOver));
   }
 
-  @Endpoint(SUBJECTS.recordsPurge, { schema: PURGE, unavailable: STORE_UNAVAILABLE })
+  @Endpoint('records.purge', { unavailable: STORE_UNAVAILABLE })
   async purge({ tenant_id, user_id, key_ids, dry_run, after }: PurgeMessage) {
     const scope = { tenantId: tenant_id, userId: user_id, keyIds: key_ids };
     const turn = { after, dryRun: dry_run, isOver: this.#after(PURGE_TURN_MS) };

@@ -1,16 +1,13 @@
 import { Controller } from '@nestjs/common';
 import {
-  DEFINITION_GET,
-  DEFINITION_LIST,
   DEFINITION_REGISTER,
-  DEFINITION_RETIRE,
   type DefinitionGet,
   type DefinitionList,
   type DefinitionRegister,
   type DefinitionRetire,
 } from '@toolfleet/contracts/registry';
-import { TOOLSET_GET, type ToolsetGet } from '@toolfleet/contracts/toolset';
-import { PURGE, type PurgeMessage } from '@toolfleet/contracts/purge';
+import type { ToolsetGet } from '@toolfleet/contracts/toolset';
+import type { PurgeMessage } from '@toolfleet/contracts/purge';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Endpoint, type EndpointContext } from '@toolfleet/transport';
 import { checkSender } from './announcements.js';
@@ -29,7 +26,7 @@ export class DefinitionEndpoint {
     private readonly toolsets: ToolsetService,
   ) {}
 
-  @Endpoint(SUBJECTS.definitionGet, { schema: DEFINITION_GET })
+  @Endpoint('registry.definition.get')
   async get({ name, tenant_id, pending_revision }: DefinitionGet) {
     await this.catalog.refresh();
     const tool = this.catalog.get(name, tenant_id);
@@ -38,13 +35,13 @@ export class DefinitionEndpoint {
     return { tool: shown, version: this.catalog.version };
   }
 
-  @Endpoint(SUBJECTS.definitionList, { schema: DEFINITION_LIST })
+  @Endpoint('registry.definition.list')
   async list(query: DefinitionList | null | undefined) {
     await this.catalog.refresh();
     return this.catalog.list(query ?? {});
   }
 
-  @Endpoint(SUBJECTS.toolsetGet, { schema: TOOLSET_GET })
+  @Endpoint('registry.toolset.get')
   async getToolset({ tenant_id, name, version }: ToolsetGet) {
     return { toolset: await this.toolsets.get(tenant_id, name, version) };
   }
@@ -57,13 +54,13 @@ export class DefinitionEndpoint {
     return this.definitions.register({ source, definitions, replace, ttl_ms });
   }
 
-  @Endpoint(SUBJECTS.definitionRetire, { schema: DEFINITION_RETIRE })
+  @Endpoint('registry.definition.retire')
   async retire({ source, names }: DefinitionRetire) {
     return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
   }
 
   /** Sources belong to tenants; nothing here names a user. */
-  @Endpoint(SUBJECTS.registryPurge, { schema: PURGE })
+  @Endpoint('registry.purge')
   async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
     if (user_id !== undefined) return { counts: {}, more: false };
     const counts = await this.sources.purgeTenant(tenant_id, dry_run);

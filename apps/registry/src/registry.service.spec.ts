@@ -106,12 +106,12 @@ describe('registry service', () => {
   const retire = (kind: string, name: string) => ask<{ removed: string[] }>('retireSource', { path: { kind, name } });
   const approve = (name: string, pending_revision: string | undefined) =>
     ask('approveTool', { principal: OPERATOR, path: { name }, body: { pending_revision } });
-  const list = async (body: object = {}) => (await send<DefinitionListReply>(SUBJECTS.definitionList, body)).tools;
+  const list = async (body: object = {}) => (await send<DefinitionListReply>('registry.definition.list', body)).tools;
   /** Listed names, without the second of the sandbox's two tools. */
   const names = async (body: object = {}) =>
     (await list(body)).map((tool) => tool.name).filter((name) => name !== 'run_program');
   const get = async (name: string, tenant_id?: string) =>
-    (await send<DefinitionGetReply>(SUBJECTS.definitionGet, { name, ...(tenant_id ? { tenant_id } : {}) })).tool;
+    (await send<DefinitionGetReply>('registry.definition.get', { name, ...(tenant_id ? { tenant_id } : {}) })).tool;
   const register = (definitions: ToolDefinition[], more: object = {}) =>
     send<DefinitionRegisterReply>(registerSubject('compute'), {
       source: { kind: 'builtin', name: 'builtin.compute' },
@@ -153,7 +153,7 @@ describe('registry service', () => {
     expect(changes.at(-1)).toMatchObject({ changed: ['a'], source: { kind: 'builtin', name: 'builtin.compute' } });
     expect(await names()).toEqual(['a', 'execute_python']);
     await expect(retire('builtin', 'builtin.compute')).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
-    expect(await send(SUBJECTS.definitionRetire, { source: { kind: 'builtin', name: 'builtin.compute' } })).toEqual({
+    expect(await send('registry.definition.retire', { source: { kind: 'builtin', name: 'builtin.compute' } })).toEqual({
       removed: ['a'],
     });
   });
@@ -189,7 +189,7 @@ describe('registry service', () => {
 
   it('answers invalid messages with the reason', async () => {
     await start();
-    await expect(send(SUBJECTS.definitionGet, {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+    await expect(send('registry.definition.get', {})).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
     await expect(
       send(registerSubject('compute'), { source: { kind: 'moon', name: 'x' }, definitions: [], replace: true }),
     ).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
@@ -251,7 +251,7 @@ describe('registry service', () => {
     const seen: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = await send<DefinitionListReply>(SUBJECTS.definitionList, {
+      const page = await send<DefinitionListReply>('registry.definition.list', {
         limit: 500,
         ...(cursor ? { cursor } : {}),
       });
@@ -522,7 +522,7 @@ describe('registry service', () => {
     /** A substitute for mcp-executor, the only service that dials servers. */
     const discover = async () => {
       const executor = await NatsClient.connect({ url: nats.url, name: 'mcp-executor' });
-      executor.link.subscribe(SUBJECTS.execMcpDiscover, (request) => {
+      executor.link.subscribe('exec.mcp.discover', (request) => {
         asked.push(JSON.parse(Buffer.from(request.data).toString()));
         const reply = { tools: found, ttl_ms: 0, prior: {} };
         executor.link.publish(request.reply, Buffer.from(JSON.stringify(reply)));
@@ -688,7 +688,7 @@ describe('registry service', () => {
       await start(GOOD);
       await isBack();
       const retired = { source: { kind: 'mcp', name: 'geo' }, names: ['geo'] };
-      expect(await send(SUBJECTS.definitionRetire, retired)).toEqual({ removed: ['geo'] });
+      expect(await send('registry.definition.retire', retired)).toEqual({ removed: ['geo'] });
       await isBack();
     });
   });

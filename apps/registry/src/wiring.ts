@@ -123,7 +123,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   );
   const mcp = new McpSource(
     {
-      discover: (message, timeoutMs) => nats.ask(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      discover: (message, timeoutMs) => nats.ask('exec.mcp.discover', message, { timeoutMs }),
       register: (message, footing) => definitions.register(message, footing),
       keepLook,
     },
@@ -173,7 +173,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     new SourceStatuses(store, catalog, () => sources.declared),
     new SourceInspector({
       validate: (message) => openapi.validate(message),
-      discover: (message, timeoutMs) => nats.ask(SUBJECTS.execMcpDiscover, message, { timeoutMs }),
+      discover: (message, timeoutMs) => nats.ask('exec.mcp.discover', message, { timeoutMs }),
       egress,
     }),
     allowedEndpoints,

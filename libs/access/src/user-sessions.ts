@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { type Milliseconds, type Principal, ToolError, isToolError } from '@toolfleet/contracts';
 import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { RecentMap, type Clock } from '@toolfleet/resilience';
 import { unauthenticated } from './credential.js';
@@ -14,7 +13,7 @@ interface Identity {
   ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: { timeoutMs?: number }): Promise<ReplyOf<S>>;
 }
 /** Subjects that answer with the session of a token. */
-type LookUp = typeof SUBJECTS.sessionGet | typeof SUBJECTS.identityClientGet;
+type LookUp = 'identity.session.get' | 'identity.client.get';
 
 /** A session is looked up while its request waits. */
 const LOOK_UP_MS = 3_000;
@@ -45,7 +44,7 @@ export class UserSessions {
   /** The user of a session cookie. @throws ToolError UNAUTHENTICATED; SERVICE_UNAVAILABLE when sessions cannot be looked up */
   async verify(secret: string): Promise<Verified> {
     const digest = sessionDigest(secret);
-    const { session } = await this.#lookUp(`session ${digest}`, SUBJECTS.sessionGet, { digest });
+    const { session } = await this.#lookUp(`session ${digest}`, 'identity.session.get', { digest });
     if (!session) throw unauthenticated('signed_out');
     return { principal: toPrincipal(session, 'session'), expiresAt: session.expires_at };
   }
@@ -56,7 +55,7 @@ export class UserSessions {
    */
   async verifyClient(token: string): Promise<Verified> {
     const key = `client ${sessionDigest(token)}`;
-    const found = await this.#lookUp(key, SUBJECTS.identityClientGet, { token });
+    const found = await this.#lookUp(key, 'identity.client.get', { token });
     if (!found.session) throw unauthenticated();
     const principal = toPrincipal(found.session, 'oauth');
     const [, ref] = /^\/mcp\/t\/([^/]+)$/.exec(found.resource ?? '') ?? [];
@@ -69,7 +68,7 @@ export class UserSessions {
 
   /** Whether a session is valid, and its user still has these roles. @throws ToolError SERVICE_UNAVAILABLE */
   async isLive(sessionId: string, roles: readonly string[]): Promise<boolean> {
-    const { live, roles: held } = await this.#ask(SUBJECTS.sessionLive, { session_id: sessionId });
+    const { live, roles: held } = await this.#ask('identity.session.live', { session_id: sessionId });
     return live && roles.every((role) => held?.includes(role) ?? true);
   }
 

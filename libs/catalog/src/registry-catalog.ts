@@ -1,6 +1,6 @@
 import type { DefinitionChanged } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { type RegisteredTool } from '@toolfleet/contracts/tool-definition';
+import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
@@ -41,7 +41,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   async get(name: string, tenantId: string): Promise<RegisteredTool | null> {
     const own = this.own.find((tool) => tool.name === name);
     if (own) return own;
-    const { tool } = await this.nats.ask(SUBJECTS.definitionGet, { name, tenant_id: tenantId }, ASKED);
+    const { tool } = await this.nats.ask('registry.definition.get', { name, tenant_id: tenantId }, ASKED);
     return tool && this.complete(tool, tenantId);
   }
 
@@ -56,7 +56,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     let cursor: string | undefined;
     for (;;) {
       const query = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
-      const page = await this.nats.ask(SUBJECTS.definitionList, query, ASKED);
+      const page = await this.nats.ask('registry.definition.list', query, ASKED);
       tools.push(...page.tools.map((tool) => this.complete(tool, tenantId)));
       if (page.next_cursor === undefined) return { tools, version: page.version };
       cursor = page.next_cursor;
@@ -64,7 +64,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   }
 
   async getToolset(tenantId: string, name: string, version?: number): Promise<ServedToolset | null> {
-    return (await this.nats.ask(SUBJECTS.toolsetGet, { tenant_id: tenantId, name, version }, ASKED)).toolset;
+    return (await this.nats.ask('registry.toolset.get', { tenant_id: tenantId, name, version }, ASKED)).toolset;
   }
 }
 

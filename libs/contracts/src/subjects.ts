@@ -1,6 +1,6 @@
 import type { Binding, Toolset } from './tool-definition.js';
 
-/** Every NATS subject of the fleet. A test compares `docs/subjects.md` and `deploy/nats.conf` with it. */
+/** NATS subjects of calls and announcements. Requests between services are in `REQUESTS`. A test compares both with `docs/subjects.md` and `deploy/nats.conf`. */
 export const SUBJECTS = {
   /** These four also with the name of a tenant, such as `tool.call.acme`: nats.conf allows only that tenant to publish to it. */
   toolCall: 'tool.call',
@@ -11,7 +11,6 @@ export const SUBJECTS = {
   toolSpend: 'tool.spend',
   toolResult: 'tool.result',
   execMcp: 'exec.mcp',
-  execMcpDiscover: 'exec.mcp.discover',
   /** Prefix; see `resumeSubject`. */
   execMcpResume: 'exec.mcp.resume',
   /** Published by mcp-executor (`{server}`) when a server announces that its tool list changed; the registry then rediscovers it. */
@@ -23,65 +22,20 @@ export const SUBJECTS = {
   execOpenapi: 'exec.openapi',
   execBuiltin: 'exec.builtin',
   execCancel: 'exec.cancel',
-  /** Served by the class `files`. */
-  workspacePurge: 'workspace.purge',
   /** Prefix; see `progressSubject`. */
   execProgress: 'exec.progress',
-  definitionGet: 'registry.definition.get',
-  definitionList: 'registry.definition.list',
   /** Prefix; see `registerSubject`. */
   definitionRegister: 'registry.definition.register',
-  definitionRetire: 'registry.definition.retire',
   /** Published (no reply) after every change. */
   definitionChanged: 'registry.definition.changed',
   /** Published by the registry when it starts: executors announce their tools again. */
   definitionAnnounce: 'registry.definition.announce',
-  toolsetGet: 'registry.toolset.get',
   /** Published (no reply) after every change of a toolset. */
   toolsetChanged: 'registry.toolset.changed',
-  registryPurge: 'registry.purge',
-  budgetReserve: 'budget.reserve',
-  budgetSettle: 'budget.settle',
-  budgetRelease: 'budget.release',
-  budgetUsage: 'budget.usage',
-  budgetLimits: 'budget.limits',
-  budgetSet: 'budget.set',
-  budgetRemove: 'budget.remove',
-  budgetPurge: 'budget.purge',
-  recordsAppend: 'records.append',
-  recordsList: 'records.list',
-  recordsBody: 'records.body',
-  recordsFacts: 'records.facts',
-  recordsPurge: 'records.purge',
-  approvalAsk: 'records.approval.ask',
-  approvalShow: 'records.approval.show',
-  approvalList: 'records.approval.list',
-  approvalDecide: 'records.approval.decide',
-  approvalBegin: 'records.approval.begin',
-  approvalEnd: 'records.approval.end',
-  approvalDue: 'records.approval.due',
-  approvalGrantUse: 'records.grant.use',
-  sessionGet: 'identity.session.get',
-  sessionRevoke: 'identity.session.revoke',
-  sessionLive: 'identity.session.live',
-  /** Requests of browsers and OAuth clients, passed on by gateways. */
-  identityHttp: 'identity.http',
-  /** The session behind an access token of an OAuth client. */
-  identityClientGet: 'identity.client.get',
-  identitySignOut: 'identity.sign_out',
-  grantFind: 'identity.grant.find',
-  grantPut: 'identity.grant.put',
-  grantAuthorize: 'identity.grant.authorize',
-  grantFinish: 'identity.grant.finish',
-  grantList: 'identity.grant.list',
-  grantRevoke: 'identity.grant.revoke',
-  /** Served to executors, with the token of a call. */
-  grantToken: 'identity.grant.token',
   /** Published (no reply) by identity when users connected again, or grants were revoked (`GrantsChanged`). */
   grantChanged: 'identity.grant.changed',
   /** Published (no reply) by identity: the roles of a user who signed in or was asked about (`UserChanged`). */
   userChanged: 'identity.user.changed',
-  identityPurge: 'identity.purge',
   /** Prefix; see `eventReportSubject`. */
   recordsEvent: 'records.event',
   /** Prefix; see `apiSubject`. */

@@ -6,7 +6,6 @@ import {
   type BudgetSettleReply,
   type SettleRequest,
 } from '@toolfleet/contracts/budget';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import type { NatsClient } from '@toolfleet/transport';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -38,11 +37,11 @@ describe('BudgetClient', () => {
     const nats = {
       onTickEnd: (work: () => void) => void setImmediate(work),
       ask: (subject: string, body: BudgetReserve | BudgetRelease) => {
-        if (subject === SUBJECTS.budgetRelease) {
+        if (subject === 'budget.release') {
           released.push(...(body as BudgetRelease).releases.map((one) => one.call_id));
           return releasing();
         }
-        if (subject === SUBJECTS.budgetSettle) return Promise.resolve(settled);
+        if (subject === 'budget.settle') return Promise.resolve(settled);
         const asked = Promise.withResolvers<BudgetReserveReply>();
         reserves.push(asked);
         return asked.promise;

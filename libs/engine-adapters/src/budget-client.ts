@@ -13,7 +13,6 @@ import {
   type ReserveRequest,
   type SettleRequest,
 } from '@toolfleet/contracts/budget';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { BudgetPort, type MaybePromise } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
@@ -98,7 +97,7 @@ export class BudgetClient extends BudgetPort {
   }
 
   override async limits(asked: BudgetLimits): Promise<BudgetLimitsReply> {
-    return this.nats.ask(SUBJECTS.budgetLimits, asked, { timeoutMs: RESERVE_TIMEOUT_MS });
+    return this.nats.ask('budget.limits', asked, { timeoutMs: RESERVE_TIMEOUT_MS });
   }
 
   /** Sends buffered messages and waits for confirmations, at most `graceMs`. */
@@ -154,7 +153,7 @@ export class BudgetClient extends BudgetPort {
     const send = (): void => {
       const timeoutMs = until - this.clock.monotonic();
       this.nats
-        .ask(SUBJECTS.budgetReserve, body, { timeoutMs })
+        .ask('budget.reserve', body, { timeoutMs })
         .then(onReply, (error: unknown) => (failures += 1) === 2 && reject(error));
     };
     const cancelResend = this.clock.after(RESERVE_RESEND_MS, send);
@@ -177,7 +176,7 @@ export class BudgetClient extends BudgetPort {
       sent.push(
         this.sendWithRetry(async () => {
           const timeoutMs = SETTLE_TIMEOUT_MS;
-          const reply = await this.nats.ask(SUBJECTS.budgetSettle, body, { timeoutMs });
+          const reply = await this.nats.ask('budget.settle', body, { timeoutMs });
           if (reply.refused?.length) this.onRefused(reply.refused);
         }, 'settlement'),
       );
@@ -192,10 +191,7 @@ export class BudgetClient extends BudgetPort {
     if (releases.length === 0) return;
     const body: BudgetRelease = { releases };
     this.track(
-      this.sendWithRetry(
-        () => this.nats.ask(SUBJECTS.budgetRelease, body, { timeoutMs: SETTLE_TIMEOUT_MS }),
-        'release',
-      ),
+      this.sendWithRetry(() => this.nats.ask('budget.release', body, { timeoutMs: SETTLE_TIMEOUT_MS }), 'release'),
     );
   }
 

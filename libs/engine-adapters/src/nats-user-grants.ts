@@ -9,7 +9,6 @@ import type { NatsClient } from '@toolfleet/transport';
 /** For how long a gateway relies on a grant without a known revocation. Executors ask `identity` themselves. */
 const KNOWN_MS = 30_000;
 const MAX_KNOWN = 20_000;
-const ASK_MS: Milliseconds = 10_000;
 
 interface KnownGrant {
   /** Of the definition that was asked about. */
@@ -143,7 +142,7 @@ export class NatsUserGrants extends UserGrants {
     const changes = this.#changes;
     const question: GrantFind = { tenant_id: owner.tenantId, user_id: owner.userId, source, auth, ...proof };
     const { value } = await this.#flights.join(JSON.stringify(question), new AbortController().signal, () =>
-      this.deps.nats.ask(SUBJECTS.grantFind, question, { timeoutMs: ASK_MS }),
+      this.deps.nats.ask('identity.grant.find', question),
     );
     const { grant_id: id, reason } = value;
     if (id === undefined)

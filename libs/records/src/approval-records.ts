@@ -2,7 +2,6 @@ import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { NatsClient } from '@toolfleet/transport';
 
-const TIMEOUT_MS = 10_000;
 /** Answers of the service about the request itself; every other error says that it is unavailable. */
 const ANSWERS: readonly string[] = ['CALL_IN_PROGRESS', 'IDEMPOTENCY_MISMATCH', 'QUOTA_EXCEEDED', 'PAYLOAD_TOO_LARGE'];
 
@@ -14,7 +13,7 @@ export class NatsApprovalRecords {
   constructor(private readonly nats: Pick<NatsClient, 'ask'>) {}
 
   ask<S extends Requested>(subject: S, message: MessageOf<S>): Promise<ReplyOf<S>> {
-    return this.nats.ask(subject, message, { timeoutMs: TIMEOUT_MS }).catch((cause: unknown) => {
+    return this.nats.ask(subject, message).catch((cause: unknown) => {
       if (isToolError(cause) && ANSWERS.includes(cause.code)) throw cause;
       throw new ToolError('SERVICE_UNAVAILABLE', {
         message: 'The record of approvals is unavailable, and nothing was run; retry later',

@@ -9,7 +9,6 @@ import {
   type VotedGrant,
 } from '@toolfleet/contracts/approvals';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { hasRight, mayDecide, toMaker, type ApiKeys } from '@toolfleet/access';
 import { ownsCall } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
@@ -60,7 +59,7 @@ export class ApprovalDecisions {
     if (!this.deps.records) return { approvals: [] };
     const everywhere = hasRight(caller, 'decide_calls') && hasRight(caller, 'all_tenants');
     const tenant_id = everywhere ? undefined : caller.tenantId;
-    const { approvals, next } = await this.deps.records.ask(SUBJECTS.approvalList, { ...query, tenant_id });
+    const { approvals, next } = await this.deps.records.ask('records.approval.list', { ...query, tenant_id });
     const since = await this.#keySince(caller);
     return {
       approvals: approvals.filter((one) => sees(caller, one)).map((one) => this.#seen(caller, one, since)),
@@ -98,7 +97,7 @@ export class ApprovalDecisions {
     if (refusal) throw refusal;
     const by = toApprovalPerson(caller);
     const voted = grant && readVotedGrant(asked, grant, this.deps.clock.now());
-    const { approval, changed, due } = await records!.ask(SUBJECTS.approvalDecide, {
+    const { approval, changed, due } = await records!.ask('records.approval.decide', {
       call_id: callId,
       decision,
       by,
@@ -141,7 +140,7 @@ export class ApprovalDecisions {
   async #find(callId: string, withArguments = false): Promise<ApprovalShowReply> {
     if (!isCallId(callId)) return {};
     const found =
-      (await this.deps.records?.ask(SUBJECTS.approvalShow, { call_id: callId, with_arguments: withArguments })) ?? {};
+      (await this.deps.records?.ask('records.approval.show', { call_id: callId, with_arguments: withArguments })) ?? {};
     const { requester } = found.approval ?? {};
     if (requester?.key_id !== undefined)
       requester.person ??= toStoredPerson((await this.deps.keys.show(requester.key_id, requester.tenant_id))?.root);

@@ -1,4 +1,3 @@
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { ApprovalRecords, ParkedCalls } from './parked-calls.js';
 
@@ -26,7 +25,7 @@ export function approvalWakes({ records, calls, clock, isServed }: ApprovalWakes
     everyMs: SWEEP_MS,
     work: async () => {
       if (!isServed()) return;
-      const { approvals } = await records.ask(SUBJECTS.approvalDue, { limit: MAX_WOKEN });
+      const { approvals } = await records.ask('records.approval.due', { limit: MAX_WOKEN });
       await Promise.allSettled(approvals.map((approval) => calls.wake(approval)));
     },
   });

@@ -25,7 +25,6 @@ import {
 } from '@toolfleet/contracts/approvals';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { toMaker } from '@toolfleet/access';
 import {
   actingUserId,
@@ -79,7 +78,7 @@ export class ParkedCalls extends ApprovalPort {
     requireShort(call.arguments);
     const isKeyed = keepsItsKey(request);
     const parks = !isOfTool(request) && (request.approval?.parks === true || required.rule?.parks === true);
-    const { approval, granted } = await this.deps.records.ask(SUBJECTS.approvalAsk, {
+    const { approval, granted } = await this.deps.records.ask('records.approval.ask', {
       ...askedBy(call),
       call_id: request.callId,
       fingerprint: identity.fingerprint,
@@ -104,7 +103,7 @@ export class ParkedCalls extends ApprovalPort {
     const { principal, callId } = request;
     if (!actsInPerson(principal)) return undefined;
     const key = keepsItsKey(request) ? sha256(identity.idempotencyKey) : callId;
-    const used = this.deps.records.ask(SUBJECTS.approvalGrantUse, {
+    const used = this.deps.records.ask('records.grant.use', {
       call_id: callId,
       use_key: key,
       ask_key: askKey(call, false),
@@ -136,7 +135,7 @@ export class ParkedCalls extends ApprovalPort {
     const id = newCallId(clock.now());
     const rule = joinRules(state.waits.map((wait) => wait.rule));
     const program = { ...state, approval: id };
-    const { approval, granted } = await records.ask(SUBJECTS.approvalAsk, {
+    const { approval, granted } = await records.ask('records.approval.ask', {
       ...askedBy(call),
       call_id: id,
       program_id: request.callId,
@@ -159,7 +158,7 @@ export class ParkedCalls extends ApprovalPort {
     await this.#note(approval);
     // A decision that came before the note has woken nothing.
     const { approval: now } = await records
-      .ask(SUBJECTS.approvalShow, { call_id: approval.call_id })
+      .ask('records.approval.show', { call_id: approval.call_id })
       .catch(() => ({ approval: undefined }));
     if (now && now.state !== 'pending') await this.wake(now).catch(() => undefined);
     throw this.#waiting(approval, { questions, revision: approval.revision, rule }, repeatOf(request));
@@ -202,7 +201,7 @@ export class ParkedCalls extends ApprovalPort {
     const call = await store.getState(callId);
     const waitsForOther = call?.state === 'awaiting_approval' && call.jobId !== undefined && call.jobId !== id;
     if (call && (isFinal(call.state) || waitsForOther)) {
-      await records.ask(SUBJECTS.approvalEnd, { call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
+      await records.ask('records.approval.end', { call_id: id, event: call.state === 'cancelled' ? 'cancel' : 'end' });
       return;
     }
     await asyncCalls.wake(parkedCall(approval), { again: state === 'executing' });
@@ -214,7 +213,7 @@ export class ParkedCalls extends ApprovalPort {
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async begin(id: string): Promise<BegunCall | undefined> {
-    const { approval, request, ended } = await this.deps.records.ask(SUBJECTS.approvalBegin, { call_id: id });
+    const { approval, request, ended } = await this.deps.records.ask('records.approval.begin', { call_id: id });
     if (!approval || ended) return undefined;
     const queued = request as QueuedRequest | undefined;
     const refusal = queued ? refusalOf(approval) : unreadable(approval);
@@ -230,7 +229,7 @@ export class ParkedCalls extends ApprovalPort {
   /** Notes how the call of an approval ended: it ran, or it was refused because something changed since it was approved. */
   async end(callId: string, code: ErrorCode | undefined): Promise<void> {
     const event = code !== undefined && CHANGED.has(code) ? 'invalidate' : 'end';
-    await this.deps.records.ask(SUBJECTS.approvalEnd, { call_id: callId, event, code });
+    await this.deps.records.ask('records.approval.end', { call_id: callId, event, code });
   }
 }
 
@@ -370,7 +369,7 @@ export function parkedLookup(records: ApprovalRecords) {
       if (!isCallId(callId)) return undefined;
       // Most ids that are looked up belong to no call, also where no record is kept.
       const { approval } = await records
-        .ask(SUBJECTS.approvalShow, { call_id: callId, of_call: true })
+        .ask('records.approval.show', { call_id: callId, of_call: true })
         .catch((error: unknown) => {
           if (isToolError(error) && error.facts?.noResponders) return {} as ApprovalShowReply;
           throw error;
@@ -379,7 +378,7 @@ export function parkedLookup(records: ApprovalRecords) {
     },
     async cancel({ callId, jobId = callId }: AcceptedCall, caller: Principal): Promise<boolean> {
       const by = toApprovalPerson(caller);
-      const { approval, changed } = await records.ask(SUBJECTS.approvalDecide, {
+      const { approval, changed } = await records.ask('records.approval.decide', {
         call_id: jobId,
         decision: 'cancel',
         by,
@@ -387,7 +386,7 @@ export function parkedLookup(records: ApprovalRecords) {
       // The record was lost, and with it what could wake the call.
       if (!approval) return true;
       if (!changed || approval.state !== 'cancelled') return false;
-      await records.ask(SUBJECTS.approvalEnd, { call_id: jobId, event: 'cancel' });
+      await records.ask('records.approval.end', { call_id: jobId, event: 'cancel' });
       return true;
     },
   };

@@ -4,7 +4,7 @@
  */
 import { Controller, type Type } from '@nestjs/common';
 import { EXEC_MESSAGE, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
-import type { Schema } from '@toolfleet/contracts/json-schema';
+import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { EgressClient, type EgressLimits } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
@@ -67,8 +67,8 @@ interface ExecutorService {
   execute(message: ExecMessage, context: EndpointContext, begin: () => Promise<void>): Promise<ExecResponse>;
   /** Whether the tool of a message is declared idempotent, for processes without a journal. Default: none is. */
   isIdempotent?(message: ExecMessage): boolean;
-  /** Other request/reply endpoints, by subject. `schema` describes the body. */
-  requests?: Readonly<Record<string, { schema: Schema; handle: Handle }>>;
+  /** Answers to other requests of `REQUESTS`. */
+  requests?: { readonly [S in Requested]?: (message: MessageOf<S>, context: EndpointContext) => Promise<ReplyOf<S>> };
   /** Started before the endpoints and drained after them. */
   before?: readonly LifecycleComponent[];
   /** Started after the endpoints and drained before them. */
@@ -252,13 +252,11 @@ function controllers(executor: ExecutorService, guard: ExecutionGuard): Type[] {
     guard.run(message, (begin) => executor.execute(message, context, begin));
   return [
     ...executor.subjects.map((subject) => controller(subject, execute, { exec: true, schema: EXEC_MESSAGE })),
-    ...Object.entries(executor.requests ?? {}).map(([subject, { schema, handle }]) =>
-      controller(subject, handle, { schema }),
-    ),
+    ...Object.entries(executor.requests ?? {}).map(([subject, handle]) => controller(subject, handle)),
   ];
 }
 
-function controller(subject: string, handle: Handle, options: EndpointOptions): Type {
+function controller(subject: string, handle: Handle, options?: EndpointOptions): Type {
   @Controller()
   class ExecutorEndpoint {
     @Endpoint(subject, options)

@@ -109,7 +109,7 @@ export class UserCredentials {
     for (;;) {
       const timeoutMs = Math.min(AGAIN_MS, until - this.clock.monotonic());
       try {
-        return await this.nats.ask(SUBJECTS.grantToken, question, { timeoutMs, signal });
+        return await this.nats.ask('identity.grant.token', question, { timeoutMs, signal });
       } catch (error) {
         const isSilent = isToolError(error) && error.code === 'DEADLINE_EXCEEDED';
         if (!isSilent || signal.aborted || this.clock.monotonic() + AGAIN_MS >= until) throw error;

@@ -3,7 +3,7 @@ import { Catch, UseFilters, type ExceptionFilter } from '@nestjs/common';
 import { MessagePattern } from '@nestjs/microservices';
 import { isToolError, ToolError, type CallProgress, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { Schema } from '@toolfleet/contracts/json-schema';
-import type { ReplyOf, Requested } from '@toolfleet/contracts/requests';
+import { REQUESTS, type MessageOf, type ReplyOf, type Requested } from '@toolfleet/contracts/requests';
 import { HEADERS } from '@toolfleet/contracts/subjects';
 import { AbortSource, type Clock } from '@toolfleet/resilience';
 import { throwError, type Observable } from 'rxjs';
@@ -15,7 +15,7 @@ import { ProgressReporter } from './progress-reporter.js';
 export interface EndpointOptions<T = unknown> {
   /** Queue group: one member of the group gets a message. Default: the strategy's; `false`: every process gets it. */
   queue?: string | false;
-  /** JSON Schema of the body; an empty body is null. A body that does not match is refused as REQUEST_INVALID. */
+  /** JSON Schema of the body, of `REQUESTS` by default; an empty body is null. A body that does not match is refused as REQUEST_INVALID. */
   schema?: Schema<T>;
   /** Serves the exec hop: acknowledges when the handler takes longer than 150 ms, and listens to `exec.cancel`. */
   exec?: boolean;
@@ -29,7 +29,9 @@ export interface EndpointOptions<T = unknown> {
 
 /** Serves a message with a schema that says its type; of a plain JSON Schema the method knows the type. */
 type EndpointMethod<T, A> = (body: unknown extends T ? never : T, context: EndpointContext) => A;
-/** The answer of the method: the reply of `Requests`, where the subject has a row. */
+/** The message of `REQUESTS`, where the subject has a row. */
+type BodyOf<S extends string> = S extends Requested ? MessageOf<S> : unknown;
+/** The answer of the method: the reply of `REQUESTS`, where the subject has a row. */
 type AnswerOf<S extends string> = S extends Requested ? ReplyOf<S> | Promise<ReplyOf<S>> : unknown;
 
 /** Metadata key under which Nest keeps the argument layout of a handler. */
@@ -52,13 +54,15 @@ class KeepErrors implements ExceptionFilter {
  * plain JSON, a thrown error as error headers and body. Guards, pipes, interceptors and dependency injection work as usual in Nest;
  * parameter decorators (`@Payload()`, `@Ctx()`) are allowed but cost time per message.
  */
-export function Endpoint<T, S extends string = string>(subject: S, options: EndpointOptions<T> = {}) {
+export function Endpoint<S extends string, T = BodyOf<S>>(subject: S, options: EndpointOptions<T> = {}) {
+  const schema =
+    options.schema ?? (REQUESTS as Readonly<Record<string, { schema: Schema } | undefined>>)[subject]?.schema;
   return <F extends EndpointMethod<T, AnswerOf<S>>>(
     target: object,
     key: string | symbol,
     descriptor: TypedPropertyDescriptor<F>,
   ) => {
-    MessagePattern(subject, { ...options })(target, key, descriptor);
+    MessagePattern(subject, { ...options, schema })(target, key, descriptor);
     UseFilters(new KeepErrors(options.unavailable))(target, key, descriptor);
     // Nest's default layout passes the first argument only, through the pipes; an empty one passes (body, context).
     if (!Reflect.hasMetadata(ROUTE_ARGUMENTS, target.constructor, key)) {

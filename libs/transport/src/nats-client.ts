@@ -37,6 +37,8 @@ interface ReceivedMessage {
 }
 
 const DEFAULT_TIMEOUT_MS = 5_000;
+/** Of requests between services. */
+const ASK_TIMEOUT_MS = 10_000;
 
 /**
  * Request/reply over NATS in plain JSON: one reply inbox and one table for all requests, writes batched per event-loop tick, every
@@ -98,9 +100,12 @@ export class NatsClient {
     return this.#pending.size;
   }
 
-  /** Asks the service that serves a subject, as `Requests` says. */
+  /**
+   * Asks the service that serves a subject, as `REQUESTS` says. It has 10 s by default.
+   * @throws ToolError of the service; EXECUTOR_UNAVAILABLE or DEADLINE_EXCEEDED without an answer in time
+   */
   ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: RequestOptions): Promise<ReplyOf<S>> {
-    return this.request(subject, message, options);
+    return this.request(subject, message, { timeoutMs: ASK_TIMEOUT_MS, ...options });
   }
 
   /** Sends a request on any subject and resolves with the parsed reply. */

@@ -2,7 +2,6 @@ import 'reflect-metadata';
 import type { Principal } from '@toolfleet/contracts';
 import type { BudgetRemove, LimitState } from '@toolfleet/contracts/budget';
 import type { RouteInput } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { NatsClient } from '@toolfleet/transport';
 import { FakeClock } from '@toolfleet/testing';
 import { aPrincipal } from '@toolfleet/testing/engine-fixture';
@@ -22,8 +21,8 @@ let sent: [string, unknown][] = [];
 const nats = {
   ask: async (subject: string, message: unknown) => {
     sent.push([subject, message]);
-    if (subject === SUBJECTS.budgetRemove) return { removed: (message as BudgetRemove).id === 'ann' };
-    return subject === SUBJECTS.budgetSet ? { budget: limits[3] } : { limits };
+    if (subject === 'budget.remove') return { removed: (message as BudgetRemove).id === 'ann' };
+    return subject === 'budget.set' ? { budget: limits[3] } : { limits };
   },
 } as unknown as NatsClient;
 const keys = { list: async (tenantId: string) => [{ id: `${tenantId}-key` }] } as unknown as ApiKeys;
@@ -75,7 +74,7 @@ describe('budgets', () => {
     const remove = (id: string) =>
       controller.remove(admin, { path: {}, query: { subject: 'user', id }, body: undefined });
     await remove('ann');
-    expect(sent.at(-1)).toEqual([SUBJECTS.budgetRemove, name]);
+    expect(sent.at(-1)).toEqual(['budget.remove', name]);
     await expect(remove('bob')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 

@@ -13,11 +13,9 @@ import type { Right } from '@toolfleet/contracts/roles';
 import type { RouteInput } from '@toolfleet/contracts/resources';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Clock } from '@toolfleet/resilience';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { askService } from './ask-service.js';
 import { monthOf } from './forecast.js';
 
 const DAY_MS = 86_400_000;
@@ -42,7 +40,7 @@ export class BudgetsController {
       asked === undefined || asked === caller.tenantId ? caller.tenantId : requireTenant(caller, 'all_calls', asked);
     const seesAll = hasRight(caller, 'all_calls');
     const budgets: BudgetLimits['budgets'] = seesAll ? '*' : { user_id: caller.userId, key_id: caller.keyId };
-    const { limits } = await askService(this.nats, SUBJECTS.budgetLimits, { scopes: { tenant_id, ...named }, budgets });
+    const { limits } = await this.nats.ask('budget.limits', { scopes: { tenant_id, ...named }, budgets });
     return {
       tenant_id,
       budgets: limits
@@ -57,7 +55,7 @@ export class BudgetsController {
     if (limit_usd === undefined && limit_tokens === undefined)
       throw invalid('Send limit_usd, limit_tokens or both', 'limit_usd');
     const message = toBudgetSet(await this.#named(caller, body), body, caller);
-    return toBudget((await askService(this.nats, SUBJECTS.budgetSet, message)).budget, this.clock.now());
+    return toBudget((await this.nats.ask('budget.set', message)).budget, this.clock.now());
   }
 
   @Serves('DELETE /api/v1/budgets')
@@ -68,7 +66,7 @@ export class BudgetsController {
     const { subject } = query;
     if (subject === undefined) throw invalid('Send subject', 'subject');
     const name = toName(caller, { ...query, subject });
-    const { removed } = await askService(this.nats, SUBJECTS.budgetRemove, name);
+    const { removed } = await this.nats.ask('budget.remove', name);
     if (!removed) throw new ToolError('NOT_FOUND', { message: 'No such budget' });
   }
 

@@ -4,7 +4,6 @@ import { ToolList } from '@toolfleet/catalog';
 import { CATALOGUE, isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { Connection, RouteInput } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { userAuthOf } from '@toolfleet/contracts/tool-definition';
 import { sourceId, type UserAuth } from '@toolfleet/contracts/user-auth';
 import { requireInPerson } from '@toolfleet/engine/access';
@@ -13,10 +12,9 @@ import type { FastifyRequest } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { publicBase, type PublicAddress } from '../server/public-origin.js';
 import { Input, Serves } from '../server/routes.js';
-import { askService } from './ask-service.js';
 
 /** `identity` asks an authorization server meanwhile. */
-const SIGN_IN_MS = 40_000;
+const SIGN_IN = { timeoutMs: 40_000 };
 
 /** Dependencies of the routes of connections. */
 export class ConnectionSettings {
@@ -48,7 +46,7 @@ export class ConnectionsController {
     const user_id = userOf(caller, query.user_id);
     const [sources, { grants }] = await Promise.all([
       this.#sources(caller),
-      this.#ask(SUBJECTS.grantList, { tenant_id: caller.tenantId, user_id }),
+      this.#ask('identity.grant.list', { tenant_id: caller.tenantId, user_id }),
     ]);
     const bySource = new Map(grants.map((grant) => [grant.source, grant]));
     return [...sources].map(([source, { mode, help }]) => {
@@ -72,7 +70,7 @@ export class ConnectionsController {
   ): Promise<undefined> {
     const [source, auth] = await this.#source(caller, path);
     this.#checkLink(caller, source, body.link);
-    await this.#ask(SUBJECTS.grantPut, { ...ofUser(caller), source, auth, api_key: body.api_key });
+    await this.#ask('identity.grant.put', { ...ofUser(caller), source, auth, api_key: body.api_key });
   }
 
   @Serves('POST /api/v1/connections/{kind}/{name}/authorize')
@@ -89,13 +87,13 @@ export class ConnectionsController {
       });
     this.#checkLink(caller, source, body.link);
     const begun = { ...ofUser(caller), source, auth, redirect_uri: body.redirect_uri };
-    return this.#ask(SUBJECTS.grantAuthorize, begun, SIGN_IN_MS);
+    return this.#ask('identity.grant.authorize', begun, SIGN_IN);
   }
 
   /** The code passes through to `identity`; only it has the verifier. */
   @Serves('POST /api/v1/connections/finish')
   finish(@Caller() caller: Principal, @Input() { body }: RouteInput<'POST /api/v1/connections/finish'>) {
-    return this.#ask(SUBJECTS.grantFinish, { ...ofUser(caller), ...body }, SIGN_IN_MS);
+    return this.#ask('identity.grant.finish', { ...ofUser(caller), ...body }, SIGN_IN);
   }
 
   @Serves('DELETE /api/v1/connections/{kind}/{name}')
@@ -111,7 +109,7 @@ export class ConnectionsController {
       if (mayEndAny && isToolError(error) && error.code === 'NOT_FOUND') return [`${path.kind}/${path.name}`];
       throw error;
     });
-    await this.#ask(SUBJECTS.grantRevoke, { tenant_id: caller.tenantId, user_id, source });
+    await this.#ask('identity.grant.revoke', { tenant_id: caller.tenantId, user_id, source });
   }
 
   /** Sources of the tools that the caller sees, with how their users connect. */
@@ -140,11 +138,11 @@ export class ConnectionsController {
     if (link !== undefined) this.settings.links.check(caller, source, link);
   }
 
-  async #ask<S extends Requested>(subject: S, message: MessageOf<S>, timeoutMs?: number): Promise<ReplyOf<S>> {
+  async #ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: typeof SIGN_IN): Promise<ReplyOf<S>> {
     if (!this.settings.isOn)
       throw new ToolError('SERVICE_UNAVAILABLE', { message: 'The service identity is off; set GATEWAY_IDENTITY' });
     try {
-      return await askService(this.nats, subject, message, timeoutMs);
+      return await this.nats.ask(subject, message, options);
     } catch (error) {
       throw isToolError(error) ? asRefusal(error) : error;
     }

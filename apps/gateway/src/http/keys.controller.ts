@@ -11,7 +11,6 @@ import {
   type Principal,
 } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { suggestion } from '@toolfleet/contracts/text';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { ToolInventory, Toolsets } from '@toolfleet/catalog';
@@ -81,7 +80,7 @@ export class KeysController {
   /** A key outlives the session that makes it, so a session that a gateway has cached does not do. @throws ToolError UNAUTHENTICATED */
   private async requireSession({ sessionId }: Principal): Promise<void> {
     if (sessionId === undefined) return;
-    const { live } = await this.nats.ask(SUBJECTS.sessionLive, { session_id: sessionId });
+    const { live } = await this.nats.ask('identity.session.live', { session_id: sessionId });
     if (!live) throw unauthenticated('signed_out');
   }
 

@@ -3,7 +3,6 @@ import { isToolError, ToolError, type CallBody, type JsonObject, type Principal 
 import type { StoredCall } from '@toolfleet/contracts/records';
 import type { KeptBody, RouteAnswer, RouteInput, TriedCall } from '@toolfleet/contracts/resources';
 import { callsTools, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EVERY_TENANT, requireRight } from '@toolfleet/access';
 import { DefinitionCache, originalOf, ToolList } from '@toolfleet/catalog';
 import { hasEffects } from '@toolfleet/engine';
@@ -15,7 +14,6 @@ import type { FastifyReply } from 'fastify';
 import { ToolCalls } from '../calls/tool-calls.js';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { askService } from './ask-service.js';
 import { HttpCalls, type HttpRequest } from './http-call.js';
 
 type Replayed = RouteAnswer<'POST /api/v1/calls/{id}/replay'>;
@@ -184,7 +182,7 @@ export class ReplayController {
   /** The definition with this revision that awaits an approval by the caller. @throws ToolError PERMISSION_DENIED */
   async #pending(caller: Principal, name: string, revision: string): Promise<RegisteredTool | undefined> {
     const asked = { name, tenant_id: caller.tenantId, pending_revision: revision };
-    const { tool } = await askService(this.nats, SUBJECTS.definitionGet, asked);
+    const { tool } = await this.nats.ask('registry.definition.get', asked);
     if (!tool) return undefined;
     requireRight(caller, 'approve_tools', `Trying a changed definition of ${name}`, tool.tenant ?? EVERY_TENANT);
     return tool;

@@ -1,7 +1,6 @@
 import { Controller, Req, Res } from '@nestjs/common';
 import { readSessionCookie, SESSION_COOKIE, sessionDigest } from '@toolfleet/access';
 import type { SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -28,7 +27,7 @@ export class SignIn {
     const base = publicBase(raw, this.address);
     if (secret === undefined || base === undefined || this.section.issuer === undefined) return {};
     const message: SignOut = { digest: sessionDigest(secret), origin: new URL(base).origin };
-    return this.nats.ask(SUBJECTS.identitySignOut, message);
+    return this.nats.ask('identity.sign_out', message);
   }
 }
 

@@ -5,11 +5,9 @@ import type { RouteInput, UsageGroup } from '@toolfleet/contracts/resources';
 import { ADMIN_ROLE } from '@toolfleet/contracts/roles';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { Clock } from '@toolfleet/resilience';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
 import { Input, Serves } from '../server/routes.js';
-import { askService } from './ask-service.js';
 import { toBudget, toBudgetSet } from './budgets.controller.js';
 import { forecastMonth } from './forecast.js';
 import { requireTier, toKeyBody } from './keys.controller.js';
@@ -45,7 +43,7 @@ export class TenantsController {
     const [keys, costs, { limits }] = await Promise.all([
       orUnavailable(STORE, this.keys.list(id)),
       this.#costs(id),
-      askService(this.nats, SUBJECTS.budgetLimits, { scopes: { tenant_id: id }, budgets: '*' }),
+      this.nats.ask('budget.limits', { scopes: { tenant_id: id }, budgets: '*' }),
     ]);
     const isKnown =
       keys.length > 0 || costs.size > 0 || limits.some(({ budget, ...one }) => budget ?? one.spent_micro_usd);
@@ -71,7 +69,7 @@ export class TenantsController {
     // The budget comes first, so that no call runs without it.
     const isLimited = limits.limit_usd !== undefined || limits.limit_tokens !== undefined;
     const name = { tenant_id: tenantId, subject: 'tenant', id: '', period } as const;
-    const set = isLimited && (await askService(this.nats, SUBJECTS.budgetSet, toBudgetSet(name, limits, caller)));
+    const set = isLimited && (await this.nats.ask('budget.set', toBudgetSet(name, limits, caller)));
     const { token, key } = await orUnavailable(STORE, this.keys.issue(spec, caller.userId));
     return {
       tenant_id: tenantId,
@@ -99,7 +97,7 @@ export class TenantsController {
   async #costs(tenant_id: string): Promise<Map<string, typeof NOTHING_SPENT>> {
     const sumsSince = async (from_at: EpochMs, group_by: readonly UsageGroup[]) => {
       const question = { tenant_id, from_at, to_at: undefined, group_by: [...group_by] };
-      return (await askService(this.nats, SUBJECTS.budgetUsage, question)).rows;
+      return (await this.nats.ask('budget.usage', question)).rows;
     };
     const { rows } = await forecastMonth(sumsSince, ['tenant'], this.clock.now());
     return new Map(rows.map(({ tenant_id: id = '', spent_usd, forecast_usd }) => [id, { spent_usd, forecast_usd }]));

@@ -3,7 +3,6 @@ import { parseInstant, toUsd, ToolError, type EpochMs, type Principal } from '@t
 import type { BudgetUsage, UsageSum } from '@toolfleet/contracts/budget';
 import { csvRow } from '@toolfleet/contracts/csv';
 import { Clock } from '@toolfleet/resilience';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
 import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
@@ -11,7 +10,6 @@ import { EVERY_TENANT, hasRight } from '@toolfleet/access';
 import { ownCalls } from '@toolfleet/engine/access';
 import { USAGE_MEMBERS, type RouteInput, type UsageGroup } from '@toolfleet/contracts/resources';
 import { Input, Serves } from '../server/routes.js';
-import { askService } from './ask-service.js';
 import { forecastMonth, monthOf } from './forecast.js';
 
 const DAY_MS = 86_400_000;
@@ -80,7 +78,7 @@ export class UsageController {
     for (let at = from; at <= to; at += DAY_MS) {
       const day = { tenant_id: tenantId ?? '*', from_at: at, to_at: at + DAY_MS };
       const group_by: UsageGroup[] = ['day', 'tenant', 'tool', 'source'];
-      sums.push(...(await askService(this.nats, SUBJECTS.budgetUsage, { ...day, group_by })).rows);
+      sums.push(...(await this.nats.ask('budget.usage', { ...day, group_by })).rows);
     }
     const rows = sums.map(toBillRow);
     if (query.format === 'csv') return toCsv(reply, BILL_COLUMNS, rows);
@@ -95,7 +93,7 @@ export class UsageController {
     asked: Omit<BudgetUsage, 'group_by' | 'owner'>,
   ): Promise<UsageSum[]> {
     const owner = hasRight(caller, 'all_calls') ? undefined : ownCalls(caller);
-    return (await askService(this.nats, SUBJECTS.budgetUsage, { ...asked, owner, group_by: [...groups] })).rows;
+    return (await this.nats.ask('budget.usage', { ...asked, owner, group_by: [...groups] })).rows;
   }
 }
 

@@ -2,7 +2,6 @@ import { Controller } from '@nestjs/common';
 import { ApiKeys, requireRight } from '@toolfleet/access';
 import type { Principal } from '@toolfleet/contracts';
 import type { RouteInput } from '@toolfleet/contracts/resources';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { orUnavailable } from '@toolfleet/queue/redis';
 import { NatsClient } from '@toolfleet/transport';
 import { Caller } from '../server/guards.js';
@@ -24,7 +23,7 @@ export class UsersController {
     const { user_id, tenant_id = caller.tenantId } = body;
     requireRight(caller, 'manage_keys', 'Revoking users of another tenant', tenant_id);
     const ending = this.signIn.offer.available
-      ? this.nats.ask(SUBJECTS.sessionRevoke, { tenant_id, user_id })
+      ? this.nats.ask('identity.session.revoke', { tenant_id, user_id })
       : Promise.resolve({ ended: [] });
     // While `identity` is unavailable, keys end all the same, and the caller repeats the request.
     const [sessions] = await Promise.allSettled([ending]);

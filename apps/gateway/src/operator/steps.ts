@@ -1,4 +1,3 @@
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { PURGE_TURN_MS, type PurgeMessage } from '@toolfleet/contracts/purge';
 import type { Requested } from '@toolfleet/contracts/requests';
 import type { NatsClient } from '@toolfleet/transport';
@@ -48,8 +47,8 @@ export function purgeSteps({
       },
     },
     // With the keys, so that users who are signed in stop as well.
-    ...(hasIdentity ? [servicePurge('identity', SUBJECTS.identityPurge, nats)] : []),
-    servicePurge('definitions', SUBJECTS.registryPurge, nats),
+    ...(hasIdentity ? [servicePurge('identity', 'identity.purge', nats)] : []),
+    servicePurge('definitions', 'registry.purge', nats),
     {
       name: 'declarations',
       async run({ tenantId, userId, dryRun, count }) {
@@ -76,9 +75,9 @@ export function purgeSteps({
         await count('result_accounts', await results.erase(tenantId, dryRun));
       },
     },
-    servicePurge('workspaces', SUBJECTS.workspacePurge, nats),
-    servicePurge('ledger', SUBJECTS.budgetPurge, nats),
-    ...(recordsCalls ? [servicePurge('records', SUBJECTS.recordsPurge, nats)] : []),
+    servicePurge('workspaces', 'workspace.purge', nats),
+    servicePurge('ledger', 'budget.purge', nats),
+    ...(recordsCalls ? [servicePurge('records', 'records.purge', nats)] : []),
   ];
   return steps;
 }

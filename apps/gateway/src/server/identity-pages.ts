@@ -1,6 +1,5 @@
 import { isToolError, toToolError, ToolError } from '@toolfleet/contracts';
 import { MAX_SIGN_IN_BODY, type IdentityHttp, type IdentityHttpReply } from '@toolfleet/contracts/sign-in';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { KeyLimits, Tier } from '@toolfleet/access';
 import type { NatsClient } from '@toolfleet/transport';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -93,7 +92,7 @@ export class IdentityPages implements Mounted {
         headers: passedHeaders(raw.rawHeaders),
         body: typeof body === 'string' ? body : undefined,
       };
-      return await this.nats.ask(SUBJECTS.identityHttp, message, { timeoutMs: ANSWER_MS });
+      return await this.nats.ask('identity.http', message, { timeoutMs: ANSWER_MS });
     } catch (cause) {
       if (isToolError(cause) && cause.code === 'REQUEST_INVALID') throw cause;
       const message = 'The sign-in is unavailable; retry later, or use an API key';

@@ -1,16 +1,6 @@
 import { Controller } from '@nestjs/common';
 import { ToolError } from '@toolfleet/contracts';
-import {
-  CLIENT_GET,
-  IDENTITY_HTTP,
-  SESSION_LIVE,
-  SIGN_OUT,
-  type ClientGet,
-  type IdentityHttp,
-  type SessionLive,
-  type SignOut,
-} from '@toolfleet/contracts/sign-in';
-import { SUBJECTS } from '@toolfleet/contracts/subjects';
+import type { ClientGet, IdentityHttp, SessionLive, SignOut } from '@toolfleet/contracts/sign-in';
 import { Clock } from '@toolfleet/resilience';
 import { Endpoint } from '@toolfleet/transport';
 import { SessionStore } from '../session-store.js';
@@ -26,7 +16,7 @@ export class SignInEndpoint {
     private readonly clock: Clock,
   ) {}
 
-  @Endpoint(SUBJECTS.identityHttp, { schema: IDENTITY_HTTP })
+  @Endpoint('identity.http')
   async http(request: IdentityHttp) {
     let read: WebRequest;
     try {
@@ -39,17 +29,17 @@ export class SignInEndpoint {
     return (await this.pages.handle(read)) ?? json(404, { error: 'not_found', error_description });
   }
 
-  @Endpoint(SUBJECTS.identityClientGet, { schema: CLIENT_GET })
+  @Endpoint('identity.client.get')
   client({ token }: ClientGet) {
     return this.pages.findClient(token);
   }
 
-  @Endpoint(SUBJECTS.identitySignOut, { schema: SIGN_OUT })
+  @Endpoint('identity.sign_out')
   signOut(request: SignOut) {
     return this.pages.signOut(request);
   }
 
-  @Endpoint(SUBJECTS.sessionLive, { schema: SESSION_LIVE })
+  @Endpoint('identity.session.live')
   async live({ session_id }: SessionLive) {
     const session = await this.sessions.byId(session_id, this.clock.now());
     return { live: session !== undefined, roles: session?.roles };

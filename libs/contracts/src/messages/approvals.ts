@@ -8,7 +8,7 @@ import type { EpochMs, MicroUsd } from '../units.js';
 const ID = text(undefined, { minLength: 1, maxLength: 200 });
 const USER = text(undefined, { maxLength: 300 });
 /** A credential that asks or decides. */
-export const APPROVAL_PERSON = record({
+const APPROVAL_PERSON = record({
   tenant_id: ID,
   user_id: USER,
   key_id: maybe(ID),

@@ -1,4 +1,3 @@
-import type { JsonObject } from '@toolfleet/base/json';
 import {
   choice,
   flag,
@@ -12,14 +11,15 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import type { PendingApproval, RefusedTool } from '../resources/sources.js';
-import type { McpRevision, RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
+import type { McpFields, OpenApiFields, PendingApproval, RefusedTool } from '../resources/sources.js';
+import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
 import type { ToolSettings } from '../tool-settings.js';
 import type { SourceAuth } from '../user-auth.js';
 
 export type {
   McpRegisterReply,
   OpenApiRegisterReply,
+  OpenApiValidate,
   OpenApiValidateReply,
   PendingApproval,
   QuarantinedTool,
@@ -121,31 +121,10 @@ interface SourceSettings extends ToolSettings {
 }
 
 /** A registration, and one entry of `openapi_tools` in the configuration file. */
-export interface OpenApiRegister extends SourceSettings {
-  /** Collection name. */
-  name: string;
+export interface OpenApiRegister extends OpenApiFields, SourceSettings {
   enabled?: boolean;
-  spec_url?: string;
-  spec_inline?: string;
   /** Local file; only in the configuration file. */
   spec_path?: string;
-  auth_type?: 'none' | 'api_key' | 'bearer' | 'basic' | 'oauth2';
-  auth_config?: JsonObject;
-  category?: string;
-  base_cost_per_use?: number;
-  operations?: string[];
-  tags?: string[];
-  base_url?: string;
-  max_response_bytes?: number;
-  name_prefix?: string;
-  vendor_adapter?: string;
-  extra_headers?: JsonObject;
-  /** Seconds between two reads of the document; 0: never again. */
-  refresh_seconds?: number;
-  /** Changed operations of a document from a URL: held for approval (`refuse`, default), logged (`warn`) or accepted (`off`). */
-  pin?: 'refuse' | 'warn' | 'off';
-  /** Tools that a known source adds; default `refuse`, and `accept` where changes pass (`trusted`, `pin`). */
-  new_tools?: 'refuse' | 'accept';
   /** Calls act upstream with the credential of the calling user. */
   auth?: SourceAuth;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
@@ -154,42 +133,12 @@ export interface OpenApiRegister extends SourceSettings {
 /** The source checks the other fields, and names them as the configuration file does. */
 export const OPENAPI_REGISTER = record({ name: LINE });
 
-/** Reads a document without registering it; the source checks its fields. */
-export interface OpenApiValidate {
-  spec_url?: string;
-  spec_inline?: string;
-  base_url?: string;
-  operations?: string[];
-  tags?: string[];
-}
 /** A registration: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
-export interface McpRegister extends SourceSettings {
-  name: string;
-  url: string;
-  func_name?: string;
-  transport?: 'auto' | 'streamable-http' | 'function-args';
-  description?: string;
-  category?: string;
-  headers?: JsonObject;
-  /** Parameters of a `func_name` endpoint, as in the configuration file. */
-  parameters?: JsonObject[];
-  cost_per_use?: number;
-  trusted?: boolean;
-  pin?: 'refuse' | 'warn' | 'off';
-  /** Tools that a known source adds; default `refuse`, and `accept` where changes pass (`trusted`, `pin`). */
-  new_tools?: 'refuse' | 'accept';
-  prefix?: string;
-  tools?: string[];
+export interface McpRegister extends McpFields, SourceSettings {
   /** Prompts by their names at the server. Default: all, or none with `tools`. */
   prompts?: string[];
   /** Whether its resources can be read. Default: yes, or no with `tools`. */
   resources?: boolean;
-  oauth?: JsonObject;
-  /** Seconds until the server answers for the first time, such as a local one that is downloaded; default `START_SECONDS`. */
-  start_seconds?: number;
-  max_response_bytes?: number;
-  /** The only revision of MCP to use with the server; default: the newest that both sides speak. */
-  protocol_version?: McpRevision;
   /** Calls act upstream with the credential of the calling user; `headers` and `oauth` then serve to list the tools. */
   auth?: SourceAuth;
   /** The only tenant that sees the tools. Set by the gateway, never by the caller. */

@@ -16,6 +16,7 @@ import {
   text,
   anything,
   type Optional,
+  type RecordOf,
   type Schema,
   type Value,
 } from '../json-schema.js';
@@ -122,12 +123,17 @@ const SETTINGS: Record<string, Optional<Json>> = Object.fromEntries(
     name === 'memory_limit_mb' ? [] : [[name, maybe({ ...schema, description })]],
   ),
 );
-const COMMON_FIELDS = {
+/** Fields of both kinds of sources, besides settings of tools. */
+const BOTH_KINDS = {
   pin: maybe(choice(['refuse', 'warn', 'off'], 'What happens to changed tools: held for approval, logged, accepted')),
+  /** Default `refuse`; `accept` where changes pass (`trusted`, `pin`). */
   new_tools: maybe(
     choice(['refuse', 'accept'], 'What happens to tools that a known source adds: held for approval, or accepted'),
   ),
   category: maybe(text()),
+};
+const COMMON_FIELDS = {
+  ...BOTH_KINDS,
   ...SETTINGS,
   overrides: maybe(
     dictionary<JsonObject>(
@@ -150,43 +156,46 @@ const DOCUMENT_FIELDS = {
   operations: maybe(list(text())),
   tags: maybe(list(text())),
 };
+/** Reads a document without registering it. */
+export type OpenApiValidate = RecordOf<typeof DOCUMENT_FIELDS>;
+const OPENAPI_FIELDS = {
+  name: text(),
+  ...DOCUMENT_FIELDS,
+  name_prefix: maybe(text()),
+  auth_type: maybe(choice(['none', 'api_key', 'bearer', 'basic', 'oauth2'])),
+  auth_config: maybe(object()),
+  extra_headers: maybe(object()),
+  base_cost_per_use: maybe(number('USD')),
+  max_response_bytes: maybe(integer()),
+  vendor_adapter: maybe(text()),
+  refresh_seconds: maybe(number('Time between two reads of the document; 0: never again')),
+};
+/** Fields of a registration, besides settings of tools, `auth` and `visibility`. */
+export type OpenApiFields = RecordOf<typeof OPENAPI_FIELDS & typeof BOTH_KINDS>;
 const OPENAPI_SOURCE: Schema<JsonObject> = named<JsonObject>(
   'OpenApiSource',
-  closed({
-    name: text(),
-    ...DOCUMENT_FIELDS,
-    name_prefix: maybe(text()),
-    auth_type: maybe(choice(['none', 'api_key', 'bearer', 'basic', 'oauth2'])),
-    auth_config: maybe(object()),
-    extra_headers: maybe(object()),
-    base_cost_per_use: maybe(number('USD')),
-    max_response_bytes: maybe(integer()),
-    vendor_adapter: maybe(text()),
-    refresh_seconds: maybe(number('Time between two reads of the document; 0: never again')),
-    ...COMMON_FIELDS,
-  }),
+  closed({ ...OPENAPI_FIELDS, ...COMMON_FIELDS }),
 );
-const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>(
-  'McpSource',
-  closed({
-    name: text(),
-    url: text(),
-    transport: maybe(choice(['auto', 'streamable-http', 'function-args'])),
-    func_name: maybe(text('Registers one {"function", "args"} endpoint')),
-    description: maybe(text()),
-    parameters: maybe(list(object())),
-    headers: maybe(object()),
-    oauth: maybe(object()),
-    tools: maybe(list(text())),
-    prefix: maybe(text()),
-    trusted: maybe(flag()),
-    protocol_version: maybe(choice(MCP_REVISIONS, 'Revision of MCP; default: the newest that both sides speak')),
-    start_seconds: maybe(number(`Time until the server answers for the first time; default ${START_SECONDS}`)),
-    max_response_bytes: maybe(integer()),
-    cost_per_use: maybe(number('USD')),
-    ...COMMON_FIELDS,
-  }),
-);
+const MCP_FIELDS = {
+  name: text(),
+  url: text(),
+  transport: maybe(choice(['auto', 'streamable-http', 'function-args'])),
+  func_name: maybe(text('Registers one {"function", "args"} endpoint')),
+  description: maybe(text()),
+  parameters: maybe(list(object())),
+  headers: maybe(object()),
+  oauth: maybe(object()),
+  tools: maybe(list(text())),
+  prefix: maybe(text()),
+  trusted: maybe(flag()),
+  protocol_version: maybe(choice(MCP_REVISIONS, 'Revision of MCP; default: the newest that both sides speak')),
+  start_seconds: maybe(number(`Time until the server answers for the first time; default ${START_SECONDS}`)),
+  max_response_bytes: maybe(integer()),
+  cost_per_use: maybe(number('USD')),
+};
+/** Fields of a registration, as `OpenApiFields`. */
+export type McpFields = RecordOf<typeof MCP_FIELDS & typeof BOTH_KINDS>;
+const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>('McpSource', closed({ ...MCP_FIELDS, ...COMMON_FIELDS }));
 const OPENAPI_EXAMPLE = { name: 'pets', spec_url: 'https://pets.example.com/openapi.json' };
 const MCP_EXAMPLE = { name: 'crm', url: 'https://crm.example.com/mcp', prefix: 'crm_' };
 

@@ -4,14 +4,11 @@ import type { SignInSession } from '@toolfleet/contracts/identity';
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import { RecentMap, type Clock } from '@toolfleet/resilience';
+import type { NatsClient } from '@toolfleet/transport';
 import { unauthenticated } from './credential.js';
 import { effectiveRoles } from './roles.js';
 import type { Verified } from './verified-cache.js';
 
-/** The part of the NATS client by which gateways ask the service `identity`. */
-interface Identity {
-  ask<S extends Requested>(subject: S, message: MessageOf<S>, options?: { timeoutMs?: number }): Promise<ReplyOf<S>>;
-}
 /** Subjects that answer with the session of a token. */
 type LookUp = 'identity.session.get' | 'identity.client.get';
 
@@ -37,7 +34,7 @@ export class UserSessions {
   #lookUps = 0;
 
   constructor(
-    private readonly nats: Identity,
+    private readonly nats: Pick<NatsClient, 'ask'>,
     private readonly clock: Clock,
   ) {}
 

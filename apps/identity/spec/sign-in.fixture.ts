@@ -12,7 +12,8 @@ import { CLIENT_ID, CLIENT_SECRET, OpenIdProvider, type Users } from '../../../t
 import { AuthorizationServers } from '../src/authorization-servers.js';
 import { GrantRefresh } from '../src/grant-refresh.js';
 import { UserGrantStore } from '../src/user-grant-store.js';
-import { IdentityDatabase } from '../src/identity-database.js';
+import type { IdentityDb } from '../src/identity-tables.js';
+import { openIdentityDb } from './identity-db.fixture.js';
 import { OAuthClient } from '../src/oauth-client.js';
 import { SessionStore } from '../src/session-store.js';
 import { SignInTokens } from '../src/sign-in-tokens.js';
@@ -63,7 +64,7 @@ export class SignInFixture {
     /** Claims of the provider's users by name. */
     readonly users: Users,
     private readonly server: Server,
-    private readonly database: IdentityDatabase,
+    private readonly db: IdentityDb,
   ) {}
 
   static async start(
@@ -74,17 +75,16 @@ export class SignInFixture {
   ): Promise<SignInFixture> {
     const users: Users = { ...USERS };
     const company = await OpenIdProvider.start(users);
-    const database = new IdentityDatabase(sqliteDialect(':memory:'));
-    await database.open();
+    const db = await openIdentityDb(sqliteDialect(':memory:'));
     const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
-    const sessions = new SessionStore(database.db);
-    const used = new UsedOnce(database.db, clock);
+    const sessions = new SessionStore(db);
+    const used = new UsedOnce(db, clock);
     const settings = { ...SECTION, issuer: company.issuer, ...section };
     const provider = new CompanyProvider({ ...settings, client_id: CLIENT_ID }, () => CLIENT_SECRET, fetch, clock);
     const attempts = new SignInAttempts(keys, used, clock);
     const logger = { info: () => undefined, warn: () => undefined };
-    const records = new OAuthRecords(database.db, keys, clock);
-    const store = new UserGrantStore(database.db, keys);
+    const records = new OAuthRecords(db, keys, clock);
+    const store = new UserGrantStore(db, keys);
     const keptTokens = new SignInTokens(store, clock, company.issuer, false);
     const announced: UserChanged[] = [];
     /** What each replica of the service has for itself. */
@@ -135,7 +135,7 @@ export class SignInFixture {
       keptTokens,
       users,
       server,
-      database,
+      db,
     );
   }
 
@@ -147,6 +147,6 @@ export class SignInFixture {
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
     await this.company.stop();
-    await this.database.close();
+    await this.db.destroy();
   }
 }

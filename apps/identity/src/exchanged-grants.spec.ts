@@ -12,7 +12,8 @@ import { ExchangedGrants } from './exchanged-grants.js';
 import { GrantRefresh } from './grant-refresh.js';
 import { UserGrantStore } from './user-grant-store.js';
 import { Grants } from './grants.js';
-import { IdentityDatabase } from './identity-database.js';
+import { openIdentityDb } from '../spec/identity-db.fixture.js';
+import type { IdentityDb } from './identity-tables.js';
 import { OAuthClient } from './oauth-client.js';
 import { SessionStore } from './session-store.js';
 import { SignInTokens } from './sign-in-tokens.js';
@@ -35,7 +36,7 @@ const tokens = new SignedTokens('a-token-secret-for-tests-0123456789abcdef', clo
 let company: AuthorizationServer;
 /** The authorization server of the source; it trusts the company. */
 let vendor: AuthorizationServer;
-let database: IdentityDatabase;
+let db: IdentityDb;
 let sessions: SessionStore;
 let signIns: SignInTokens;
 let client: OAuthClient;
@@ -46,16 +47,15 @@ beforeAll(async () => {
     startAuthorizationServer([REDIRECT], { accessTokenSeconds: 60 }),
   ]);
   vendor.trusts = company.issuer;
-  database = new IdentityDatabase(sqliteDialect(':memory:'));
-  await database.open();
+  db = await openIdentityDb(sqliteDialect(':memory:'));
 });
 afterAll(async () => {
-  await database?.close();
+  await db?.destroy();
   await Promise.all([company?.stop(), vendor?.stop()]);
 });
 beforeEach(() => {
   const keys = new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef');
-  const store = new UserGrantStore(database.db, keys);
+  const store = new UserGrantStore(db, keys);
   const servers = new AuthorizationServers({
     fetch: (...given) => fetch(...given),
     open: (value) => value,
@@ -63,7 +63,7 @@ beforeEach(() => {
     clock,
   });
   client = new OAuthClient(servers);
-  sessions = new SessionStore(database.db);
+  sessions = new SessionStore(db);
   signIns = new SignInTokens(store, clock, company.issuer, true);
   const exchanged = new ExchangedGrants({ store, sessions, signIns, client, clock });
   const refresh: GrantRefresh = new GrantRefresh({

@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startAuthorizationServer, type AuthorizationServer } from '../spec/authorization-server.mjs';
 import { GrantRefresh } from './grant-refresh.js';
 import { UserGrantStore, type OpenGrant } from './user-grant-store.js';
-import { IdentityDatabase } from './identity-database.js';
+import { openIdentityDb } from '../spec/identity-db.fixture.js';
+import type { IdentityDb } from './identity-tables.js';
 import { AuthorizationServers } from './authorization-servers.js';
 import { UpstreamRevocation } from './upstream-revocation.js';
 import { OAuthClient } from './oauth-client.js';
@@ -29,7 +30,7 @@ class ShiftedClock extends SystemClock {
 
 let login: AuthorizationServer;
 let folder: string;
-let databases: IdentityDatabase[];
+let databases: IdentityDb[];
 let auth: UserAuth;
 const clock = new ShiftedClock();
 const client = new OAuthClient(
@@ -43,8 +44,9 @@ const client = new OAuthClient(
 beforeAll(async () => {
   login = await startAuthorizationServer([REDIRECT]);
   folder = mkdtempSync(join(tmpdir(), 'grants-'));
-  databases = [1, 2].map(() => new IdentityDatabase(sqliteDialect(join(folder, 'identity.db'))));
-  for (const database of databases) await database.open();
+  databases = [];
+  for (let replica = 0; replica < 2; replica++)
+    databases.push(await openIdentityDb(sqliteDialect(join(folder, 'identity.db'))));
   auth = {
     mode: 'connect',
     issuer: login.issuer,
@@ -54,12 +56,12 @@ beforeAll(async () => {
   };
 });
 afterAll(async () => {
-  for (const database of databases ?? []) await database.close();
+  for (const database of databases ?? []) await database.destroy();
   await login?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 
-const stores = () => databases.map(({ db }) => new UserGrantStore(db, KEYS)) as [UserGrantStore, UserGrantStore];
+const stores = () => databases.map((db) => new UserGrantStore(db, KEYS)) as [UserGrantStore, UserGrantStore];
 const replica = (store: UserGrantStore, refresh = client.refresh.bind(client)) =>
   new GrantRefresh({
     store,

@@ -111,7 +111,7 @@ const connect_attempt = table('connect_attempt', {
 
 const TABLES = { sign_in_session, used_once, oauth_record, user_grant, connect_attempt };
 
-export type IdentityTables = TablesOf<typeof TABLES>;
+type IdentityTables = TablesOf<typeof TABLES>;
 /** A row of a table. */
 export type IdentityRow<Name extends keyof IdentityTables> = Selectable<IdentityTables[Name]>;
 export type IdentityDb = Kysely<IdentityTables>;

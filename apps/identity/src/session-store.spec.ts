@@ -10,7 +10,8 @@ import { KeyRing } from '@toolfleet/service';
 import { FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { IdentityDatabase } from './identity-database.js';
+import { openIdentityDb } from '../spec/identity-db.fixture.js';
+import type { IdentityDb } from './identity-tables.js';
 import { UserGrantStore } from './user-grant-store.js';
 import { KeyChange } from './reseal.js';
 import { SessionStore, type NewSession } from './session-store.js';
@@ -34,25 +35,24 @@ const session = (secret: string, more: Partial<NewSession> = {}): NewSession => 
 });
 
 const clock = new FakeClock(NOON);
-const signInTokens = (keys: KeyRing, { db }: IdentityDatabase) =>
+const signInTokens = (keys: KeyRing, db: IdentityDb) =>
   new SignInTokens(new UserGrantStore(db, keys), clock, ISSUER, true);
 
 function conformance(name: string, open: () => Promise<{ dialect: Dialect; close(): Promise<void> }>): void {
   describe(`store of sessions: ${name}`, () => {
-    let database: IdentityDatabase;
+    let db: IdentityDb;
     let store: SessionStore;
     let tokens: SignInTokens;
     let close: () => Promise<void>;
     beforeAll(async () => {
       const { dialect, ...opened } = await open();
       close = opened.close;
-      database = new IdentityDatabase(dialect);
-      await database.open();
-      store = new SessionStore(database.db);
-      tokens = signInTokens(KEYS, database);
+      db = await openIdentityDb(dialect);
+      store = new SessionStore(db);
+      tokens = signInTokens(KEYS, db);
     });
     afterAll(async () => {
-      await database?.close();
+      await db?.destroy();
       await close?.();
     });
 
@@ -134,10 +134,10 @@ function conformance(name: string, open: () => Promise<{ dialect: Dialect; close
       await tokens.keep('sealed', { tenantId: 'acme', userId: 'sea' }, { access_token: 'a', id_token: ID_TOKEN });
       const next = 'k2:the-next-identity-key-0123456789abcdefghi';
       const ring = new KeyRing(`${next},k1:an-identity-key-for-tests-0123456789abcdef`);
-      const change = new KeyChange(database.db, ring, new SystemClock(), 10_000);
+      const change = new KeyChange(db, ring, new SystemClock(), 10_000);
       expect(await change.reseal()).toEqual({ resealed: 1, left: 0 });
       expect(await change.reseal()).toEqual({ resealed: 0, left: 0 });
-      const alone = signInTokens(new KeyRing(next), database);
+      const alone = signInTokens(new KeyRing(next), db);
       expect((await alone.of(sealed))?.secrets.id_token).toBe(ID_TOKEN);
       await alone.forgetUser(sealed);
       expect(await alone.of(sealed)).toBeUndefined();

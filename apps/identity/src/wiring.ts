@@ -2,7 +2,8 @@ import { readQuotas } from '@toolfleet/contracts/account';
 import { SignedTokens } from '@toolfleet/access/signed-tokens';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { usesSignIn } from '@toolfleet/contracts/user-auth';
-import { databaseSettings, serviceDialect } from '@toolfleet/database';
+import { DAY_MS, databaseSettings, migrate, serviceDialect } from '@toolfleet/database';
+import { HOURLY, Rounds } from '@toolfleet/resilience';
 import {
   AllowedEndpoints,
   fleetFileReloader,
@@ -16,8 +17,8 @@ import {
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { EgressClient, egressFetch } from '@toolfleet/egress';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
-import { endedRows } from './ended-rows.js';
-import { IdentityDatabase } from './identity-database.js';
+import { Kysely } from 'kysely';
+import { IDENTITY_MIGRATIONS, type IdentityDb } from './identity-tables.js';
 import { identityConfig, type IdentityConfig } from './identity.config.js';
 import { AttemptStore } from './attempt-store.js';
 import { AuthorizationServers } from './authorization-servers.js';
@@ -62,12 +63,12 @@ function secretsOfSources({
 export function identityComponents(settings: IdentityConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics } = host;
   const nats = connectNats(settings, host);
-  const database = new IdentityDatabase(serviceDialect('identity', settings));
+  const db: IdentityDb = new Kysely({ dialect: serviceDialect('identity', settings) });
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
-  const sessions = new SessionStore(database.db, quotas.sessions);
+  const sessions = new SessionStore(db, quotas.sessions);
   const file = loadFleetFile(settings);
-  const store = new UserGrantStore(database.db, keys);
+  const store = new UserGrantStore(db, keys);
   const { issuer, keep_tokens: keepsTokens = false } = file.sign_in;
   const signIns = new SignInTokens(store, clock, issuer, keepsTokens);
   const company = wireCompany(settings, file.sign_in, host);
@@ -108,14 +109,14 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   };
   const signIn = wireSignIn(file.sign_in, host, {
     company,
-    db: database.db,
+    db,
     keys,
     sessions,
     keptTokens: signIns,
     refresh,
     announce: (changed) => publish(SUBJECTS.userChanged, changed),
   });
-  const attempts = new AttemptStore(database.db, keys, quotas.connect_attempts);
+  const attempts = new AttemptStore(db, keys, quotas.connect_attempts);
   const grants = new Grants({
     store,
     attempts,
@@ -127,8 +128,9 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     clock,
     announce: (changed) => publish(SUBJECTS.grantChanged, changed),
   });
-  const change = new KeyChange(database.db, keys, clock, settings.STORE_TIMEOUT_MS);
+  const change = new KeyChange(db, keys, clock, settings.STORE_TIMEOUT_MS);
   const limit = new StoreLimit(clock, settings.STORE_TIMEOUT_MS);
+  const withEnds = [sessions, signIns, attempts, ...signIn.stores];
   const injected = [sessions, signIn.pages, grants, change, limit, signIns];
   return [
     nats.asComponent(),
@@ -136,13 +138,20 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
       name: 'store of sessions and grants',
       settings: databaseSettings(settings),
       start: async () => {
-        await database.open();
+        await migrate(db, IDENTITY_MIGRATIONS);
         // The embedded store has one replica: who had a right before is gone.
         if (settings.DATABASE_URL === undefined) await store.endLeases(clock.now());
       },
-      stop: () => database.close(),
+      stop: () => db.destroy(),
     },
-    endedRows([sessions, signIns, attempts, ...signIn.stores], clock, logger),
+    // Rows stay for a day after they ended.
+    new Rounds({
+      name: 'ended sessions',
+      clock,
+      ...HOURLY,
+      work: () => Promise.all(withEnds.map((one) => one.forgetEnded(clock.now() - DAY_MS))),
+      onFailure: (error) => logger.warn({ error }, 'ended sessions cannot be deleted; they stay'),
+    }),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     allowedEndpoints,

@@ -3,7 +3,8 @@ import { sqliteDialect } from '@toolfleet/database';
 import { KeyRing } from '@toolfleet/service';
 import { FakeClock } from '@toolfleet/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { IdentityDatabase } from '../identity-database.js';
+import { openIdentityDb } from '../../spec/identity-db.fixture.js';
+import type { IdentityDb } from '../identity-tables.js';
 import { OAuthRecords } from './oauth-records.js';
 
 const DAY = 86_400_000;
@@ -13,17 +14,14 @@ const BOUND = MAX + 100;
 
 describe('records of the authorization server', () => {
   let clock: FakeClock;
-  let database: IdentityDatabase;
-  let db: IdentityDatabase['db'];
+  let db: IdentityDb;
   let records: OAuthRecords;
   beforeEach(async () => {
     clock = new FakeClock(Date.now());
-    database = new IdentityDatabase(sqliteDialect(':memory:'));
-    await database.open();
-    db = database.db;
+    db = await openIdentityDb(sqliteDialect(':memory:'));
     records = new OAuthRecords(db, new KeyRing('k1:an-identity-key-for-tests-0123456789abcdef'), clock, MAX);
   });
-  afterEach(() => database.close());
+  afterEach(() => db.destroy());
 
   const register = (id: string) => records.of('Client').upsert(id, { client_id: id }, undefined as never);
   const count = async () =>

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import {
+  instantOrNull,
+  toInstant,
+  ToolError,
+  type EpochMs,
+  type JsonObject,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import type { SentEvent } from '@toolfleet/contracts/events';
 import type { Asked, RouteAnswer, WebhookDelivery } from '@toolfleet/contracts/resources';
 import { erase, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
@@ -163,7 +170,7 @@ export class DeliveryQueue {
     const event: SentEvent = {
       id: `evt_test_${randomUUID()}`,
       type: 'webhook.test',
-      timestamp: new Date(now).toISOString(),
+      timestamp: toInstant(now),
       tenant_id,
       data: { webhook_id: id },
     };
@@ -235,14 +242,12 @@ export class DeliveryQueue {
   }
 }
 
-const iso = (at: number): string => new Date(at).toISOString();
-
 function toDelivery(row: RecordsRow<'webhook_delivery'>): WebhookDelivery {
   const { event_id, kind, state, attempts, event_at, next_at, ended_at } = row;
   return {
-    ...{ event_id, kind, state, attempts, event_at: iso(event_at) },
-    next_attempt_at: state === 'pending' ? iso(next_at) : null,
-    ended_at: ended_at === undefined ? null : iso(ended_at),
+    ...{ event_id, kind, state, attempts, event_at: toInstant(event_at) },
+    next_attempt_at: state === 'pending' ? toInstant(next_at) : null,
+    ended_at: instantOrNull(ended_at),
     status: row.status ?? null,
     error: row.error ?? null,
     duration_ms: row.duration_ms ?? null,

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { instantOrNull, toInstant, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
 import type { Asked, NewWebhook, Webhook } from '@toolfleet/contracts/resources';
 import { SecretBox } from '@toolfleet/service';
@@ -194,16 +194,14 @@ const context = (id: string): string => `secret of webhook/${id}`;
 
 const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
-const isoOrNull = (at: number | undefined): string | null => (at === undefined ? null : new Date(at).toISOString());
-
 function toWebhook(row: EndpointRow): Webhook {
   const { tenant_id, url, description, kinds, tools, toolsets, state, reason, created_by } = row;
   return {
     id: row.endpoint_id,
     ...{ tenant_id, url, description, kinds, tools, toolsets, state, reason, created_by },
-    failing_since: isoOrNull(row.failing_since),
+    failing_since: instantOrNull(row.failing_since),
     last_error: row.last_error ?? null,
-    created_at: new Date(row.created_at).toISOString(),
-    previous_secret_until: isoOrNull(row.previous_until),
+    created_at: toInstant(row.created_at),
+    previous_secret_until: instantOrNull(row.previous_until),
   };
 }

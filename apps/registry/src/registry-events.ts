@@ -1,4 +1,4 @@
-import { OPERATOR_TENANT, type EpochMs } from '@toolfleet/contracts';
+import { instantOrNull, OPERATOR_TENANT } from '@toolfleet/contracts';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Catalog } from './catalog.js';
@@ -49,10 +49,8 @@ function failing(source: ToolSource, { at, okAt, error = 'The source cannot be r
     kind: 'source.failing',
     tenant_id: tenantOf(source),
     at,
-    data: { source: toOwner(source), error, last_success_at: isoOrNull(okAt) },
+    data: { source: toOwner(source), error, last_success_at: instantOrNull(okAt) },
   };
 }
 
 const tenantOf = (source: ToolSource): string => sourceTenant(source) ?? OPERATOR_TENANT;
-
-const isoOrNull = (at: EpochMs | undefined): string | null => (at === undefined ? null : new Date(at).toISOString());

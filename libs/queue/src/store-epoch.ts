@@ -5,7 +5,7 @@
  * that the writes since then are gone, as after a failover to an old replica.
  */
 import { EPOCH_KEYS } from '@toolfleet/contracts/account';
-import type { EpochMs } from '@toolfleet/contracts';
+import { toInstant, type EpochMs } from '@toolfleet/contracts';
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { publicAddress } from './redis-address.js';
@@ -54,12 +54,10 @@ async function lostData(
     missing.length > 0 && `has lost the keys of ${named(missing)}`,
     foreign.length > 0 && `has the data of another store in ${named(foreign)}`,
     old.length > 0 &&
-      `has lost the writes from ${toIso(Math.min(...old.map(({ at }) => at)))} to ${toIso(expected.keptAt)} of ${named(old)}`,
+      `has lost the writes from ${toInstant(Math.min(...old.map(({ at }) => at)))} to ${toInstant(expected.keptAt)} of ${named(old)}`,
   ].filter((fault) => fault !== false);
   return { faults, oldestAt: Math.min(...found.map(({ at }) => at)) };
 }
-
-const toIso = (at: EpochMs): string => new Date(at).toISOString();
 
 interface WatchHost {
   service: string;

@@ -1,4 +1,4 @@
-import { isJsonObject, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { instantOrNull, isJsonObject, toInstant, type JsonObject } from '@toolfleet/contracts';
 import type { SourceStatus } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { hideSecrets } from '@toolfleet/fleet-file';
@@ -93,14 +93,14 @@ function describeLook(look: StoredLook | undefined): Partial<SourceStatus> {
   if (!look) return {};
   return {
     state: look.state,
-    last_look_at: toIso(look.at),
-    last_success_at: toIso(look.okAt),
+    last_look_at: instantOrNull(look.at),
+    last_success_at: instantOrNull(look.okAt),
     last_error: look.error ?? null,
-    next_look_at: toIso(look.nextAt),
+    next_look_at: instantOrNull(look.nextAt),
     protocol_version: look.protocolVersion,
     protocol_switch: look.protocolSwitch && {
       from: look.protocolSwitch.from,
-      at: new Date(look.protocolSwitch.at).toISOString(),
+      at: toInstant(look.protocolSwitch.at),
     },
   };
 }
@@ -121,10 +121,6 @@ export function toRegistration({
   if (document === undefined || document === null) return shown;
   const text = typeof document === 'string' ? document : canonicalJson(document);
   return { ...shown, spec_inline: `sha256:${sha256Hex(text)}` };
-}
-
-function toIso(at: EpochMs | undefined): string | null {
-  return at === undefined ? null : new Date(at).toISOString();
 }
 
 /** Where the entry's tools come from. Passwords of URLs and queries (they can hold keys) are left out. */

@@ -4,7 +4,7 @@
  */
 import { buildRequest, convertDocument, encodeUnreserved, parseSpec } from '@toolfleet/openapi';
 import { ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
-import { inexactNumber, parseExact } from '@toolfleet/contracts/json-text';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { ArgumentReader, boundedMatcher, canonicalJson, compileSchema } from '@toolfleet/bounded-schema';
 import { redact, registerSecret } from '@toolfleet/telemetry';
@@ -261,13 +261,9 @@ const EXACT_NUMBERS: [unit: string, end: string, start: string][] = [
 ];
 
 const JSON_ROWS: CallerTextRow[] = [
-  onText('find an inexact number', (text) => inexactNumber(text), [
-    ...EXACT_NUMBERS,
-    ['0', '1]', '[1'],
-    ['9', ']', '['],
-  ]),
   onText('parse exactly', (text) => thrown(() => parseExact(text)), [
     ...EXACT_NUMBERS,
+    ['0', '1]', '[1'],
     ['9007199254740993,', '1]', '['],
     ['9', ']', '['],
   ]),

@@ -6,9 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
 import { NatsClient } from '@toolfleet/transport';
+import { connect as connectNats, headers as natsHeaders } from 'nats';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { startCountingMcpServer, type CountingMcpServer } from '../fleet/counting-mcp-server.js';
 import { fleetctl } from '../fleet/fleetctl.js';
+import { startOrderServer, type OrderServer } from '../fleet/order-server.js';
 import { startSampleServices, type SampleServices } from '../fleet/sample-services.js';
 import { TestFleet, type Answer } from '../fleet/test-fleet.js';
 import { describeWaitingPrograms, PROGRAM_RULES } from './waiting-programs.js';
@@ -16,13 +18,17 @@ import { describeWaitingPrograms, PROGRAM_RULES } from './waiting-programs.js';
 const DOCS = fileURLToPath(new URL('../../docs/programs.md', import.meta.url));
 /** Nothing listens there. */
 const GONE = 'http://127.0.0.1:1/functions';
+/** The answer of the order server. */
+const ORDER = '{"id":ID,"lines":[{"id":ID}],"n":1}';
 const SUBSTITUTE = 'Substitute data, not a live result';
 let samples: SampleServices;
 let server: CountingMcpServer;
+let orders: OrderServer;
 let fleet: TestFleet;
 const policies = mkdtempSync(join(tmpdir(), 'toolfleet-programs-'));
 beforeAll(async () => {
-  [samples, server] = await Promise.all([startSampleServices(), startCountingMcpServer()]);
+  [samples, server, orders] = await Promise.all([startSampleServices(), startCountingMcpServer(), startOrderServer()]);
+  const { openapi_tools } = samples.config as { openapi_tools: object };
   writeFileSync(join(policies, 'tools.rego'), `package tools\n${PROGRAM_RULES}`);
   fleet = await TestFleet.start({
     services: {
@@ -36,29 +42,123 @@ beforeAll(async () => {
       records: 1,
     },
     together: ['registry', 'budget', 'builtin-executor', 'mcp-executor', 'openapi-executor'],
-    tools: ['calculator', 'notes_save_note', 'parcels_getParcel', 'run_program'],
+    tools: [
+      'calculator',
+      'events_show',
+      'json_show',
+      'notes_save_note',
+      'orders_add',
+      'parcels_getParcel',
+      'run_program',
+    ],
     config: {
       ...samples.config,
-      mcp_servers: { notes: { url: `${server.origin}/mcp` } },
+      openapi_tools: { ...openapi_tools, ...orders.config.openapi_tools },
+      mcp_servers: { notes: { url: `${server.origin}/mcp` }, ...orders.config.mcp_servers },
       mcp_tools: { gone: { url: GONE, func_name: 'gone', stub_data: { rows: 'r'.repeat(3_000) } } },
       tool_settings: { calculator: { requires_auth: true } },
     },
     env: {
       ...samples.env,
-      EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},http://127.0.0.1:1`,
+      EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},${orders.origin},http://127.0.0.1:1`,
     },
     envOf: { gateway: { POLICY_DIR: policies, GATEWAY_SKIP_AUTH: 'true' } },
   });
 });
 afterAll(async () => {
   await fleet?.stop();
-  await Promise.all([server?.stop(), samples?.stop()]);
+  await Promise.all([server?.stop(), samples?.stop(), orders?.stop()]);
   rmSync(policies, { recursive: true });
 });
 
 const asAdmin = () => ({ timeoutMs: 30_000, headers: { Authorization: `Bearer ${fleet.adminKey}` } });
 const program = (code: string, args: object = {}, ask: Parameters<TestFleet['call']>[2] = {}): Promise<Answer> =>
   fleet.call('run_program', { code, ...args }, ask);
+
+describe('integers that no double holds', () => {
+  const ID = '9007199254740993';
+  const NEXT = '18446744073709551615';
+  /** What the upstream gets for each tool, and where its answer has the id. */
+  const CALLS: [tool: string, args: string, seen: string, output: string][] = [
+    ['orders_read', `{"id":ID,"after":[ID,${NEXT}]}`, `GET /orders/${ID}?after=${ID}&after=${NEXT}`, ORDER],
+    ['orders_add', '{"body":{"id":ID,"any":{"ref":ID}}}', `POST /orders {"id":${ID},"any":{"ref":${ID}}}`, ORDER],
+    ['json_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
+    ['events_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
+  ];
+  const asDigits = (text: string) => text.replaceAll('ID', ID);
+  const asTexts = (text: string) => text.replaceAll('ID', `"${ID}"`);
+  const post = async (path: string, body: string) => {
+    const response = await fetch(fleet.url() + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${fleet.adminKey}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body,
+    });
+    return response.text();
+  };
+
+  it.each(CALLS)('are sent to %s and shown as texts over HTTP', async (tool, args, seen, output) => {
+    orders.seen();
+    expect(await post(`/api/v1/tools/${tool}/execute`, `{"arguments":${asDigits(args)}}`)).toContain(
+      `"output":${asTexts(output)}`,
+    );
+    expect(orders.seen()).toEqual([seen]);
+    const batch = await post(
+      '/api/v1/tools/batch-execute',
+      `{"calls":[{"name":"${tool}","arguments":${asDigits(args)}}]}`,
+    );
+    expect(batch.replaceAll('\\"', '"')).toContain(`"output":${asTexts(output)}`);
+  });
+
+  it.each(CALLS)('are sent to %s as texts of digits over MCP, and shown so', async (tool, args, seen, output) => {
+    orders.seen();
+    const sent = asDigits(args.replace('ID', '"ID"'));
+    const call = `{"name":"${tool}","arguments":${sent}}`;
+    const answer = await post('/mcp', `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${call}}`);
+    expect(answer).toContain(`"structuredContent":${asTexts(output)}`);
+    // An answer of the cache, for tools that allow it, has them, too.
+    expect(orders.seen().every((one) => one === seen)).toBe(true);
+  });
+
+  it.each(CALLS)('are digits in calls of %s over NATS', async (tool, args, seen, output) => {
+    orders.seen();
+    const connection = await connectNats({ servers: `127.0.0.1:${fleet.nats.port}` });
+    const headers = natsHeaders();
+    headers.set('Authorization', `Bearer ${fleet.adminKey}`);
+    const body = `{"name":"${tool}","arguments":${asDigits(args)}}`;
+    const reply = await connection.request('tool.call', body, { timeout: 20_000, headers });
+    await connection.close();
+    expect(reply.string()).toContain(`"output":${asDigits(output)}`);
+    expect(orders.seen()).toEqual([seen]);
+  });
+
+  it('are exact in programs and Python, both ways, also through the queue', async () => {
+    orders.seen();
+    const code = `
+read = tools.orders_read(id=inputs["id"])
+shown = tools.events_show(id=read["id"] + 2)
+python = tools.execute_python(code="args['n'] + 2", args={"n": shown["got"]["id"]})
+result = [read["lines"][0]["id"], shown["got"]["id"], python["value"]]`;
+    const body = `{"arguments":{"code":${JSON.stringify(code)},"inputs":{"id":${ID}}}}`;
+    const answer = await post('/api/v1/tools/run_program/execute', body);
+    expect(answer).toContain(`"value":["${ID}","9007199254740995","9007199254740997"]`);
+    expect(orders.seen()).toEqual([`GET /orders/${ID}`, '{"id":9007199254740995}']);
+  });
+
+  it('are sent by asynchronous calls', async () => {
+    orders.seen();
+    const body = `{"arguments":{"body":{"id":"${ID}","any":${ID}}},"mode":"async"}`;
+    const { call_id } = JSON.parse(await post('/api/v1/tools/orders_add/execute', body)) as { call_id: string };
+    await eventually('the call has ended', async () => {
+      const { text } = await fleet.ask({ path: `/api/v1/calls/${call_id}` });
+      return text.includes(`"output":${asTexts(ORDER)}`);
+    });
+    expect(orders.seen()).toEqual([`POST /orders {"id":${ID},"any":${ID}}`]);
+  });
+});
 
 describe('a program', () => {
   it('calls tools of any kind, one after the other and at once', async () => {

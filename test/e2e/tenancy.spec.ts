@@ -739,51 +739,61 @@ describe('an answer belongs to what its tool could observe', () => {
   });
 });
 
-describe('an integer that JSON.parse would round', () => {
-  const number = '9007199254740993';
-  const call = `{"name":"calculator","arguments":{"expression":${number}}}`;
-  const bodies: Record<string, string> = {
-    '/api/v1/tools/calculator/execute': `{"arguments":{"expression":${number}}}`,
-    '/api/v1/tools/calculator/execute?async': `{"arguments":{"expression":${number}},"mode":"async"}`,
-    '/api/v1/tools/batch-execute': `{"calls":[${call}]}`,
-    '/tools/execute': `{"tool_name":"calculator","parameters":{"expression":${number}}}`,
-    '/tools/batch-execute': `[{"tool_name":"calculator","parameters":{"expression":${number}}}]`,
-    '/mcp': `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${call}}`,
+describe('a number that JSON.parse would change', () => {
+  const integer = '9007199254740993';
+  const refusal = 'The number 1e999 cannot be represented exactly; send it as a string';
+  const call = (number: string) => `{"name":"calculator","arguments":{"expression":${number}}}`;
+  const bodies: Record<string, (number: string) => string> = {
+    '/api/v1/tools/calculator/execute': (number) => `{"arguments":{"expression":${number}}}`,
+    '/api/v1/tools/calculator/execute#async': (number) => `{"arguments":{"expression":${number}},"mode":"async"}`,
+    '/api/v1/tools/batch-execute': (number) => `{"calls":[${call(number)}]}`,
+    '/tools/execute': (number) => `{"tool_name":"calculator","parameters":{"expression":${number}}}`,
+    '/tools/batch-execute': (number) => `[{"tool_name":"calculator","parameters":{"expression":${number}}}]`,
+    '/mcp': (number) => `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${call(number)}}`,
   };
-  const refusal = `The number ${number} cannot be represented exactly; send it as a string`;
 
-  it.each(Object.entries(bodies))('is refused by %s', async (path, body) => {
-    const response = await fetch(`${fleet.url()}${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${fleet.keys['acme']}`,
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-      },
-      body,
-    });
-    expect(response.status).toBe(400);
-    expect(await response.text()).toContain(refusal);
+  it.each(Object.entries(bodies))(
+    'keeps the digits of an integer at %s, and is refused out of range',
+    async (path, body) => {
+      const send = (number: string) =>
+        fetch(`${fleet.url()}${path}`, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${fleet.keys['acme']}`,
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+          },
+          body: body(number),
+        });
+      const taken = await send(integer);
+      expect(taken.ok).toBe(true);
+      expect(await taken.text()).toContain(path.endsWith('async') ? 'call_id' : integer);
+      const refused = await send('1e999');
+      expect(refused.status).toBe(400);
+      expect(await refused.text()).toContain(refusal);
+    },
+  );
+
+  it.each(['call', 'batch'])('is treated so by tool.%s over NATS', async (verb) => {
+    const body = (number: string) => (verb === 'call' ? call(number) : `{"calls":[${call(number)}]}`);
+    const send = (number: string) => nats['acme']!.request(`tool.${verb}.acme`, body(number), { timeout: 20_000 });
+    expect((await send(integer)).string().replaceAll('\\"', '"')).toContain(`"value":"${integer}"`);
+    expect((await send('1e999')).json()).toMatchObject({ code: 'REQUEST_INVALID', error: refusal });
   });
 
-  it.each(['call', 'batch'])('is refused by tool.%s over NATS', async (verb) => {
-    const body = verb === 'call' ? call : `{"calls":[${call}]}`;
-    const reply = await nats['acme']!.request(`tool.${verb}.acme`, body, { timeout: 20_000 });
-    expect(reply.json()).toMatchObject({ code: 'REQUEST_INVALID', error: refusal });
-  });
-
-  it('keeps its digits as text, alone and in the arguments of a batch as text', async () => {
-    const { body } = await fleet.call('calculator', { expression: number }, { key: fleet.keys['acme']! });
-    expect(body.output.value).toBe(number);
-    const items = [
-      { id: 'a', type: 'function', function: { name: 'calculator', arguments: `{"expression":${number}}` } },
-    ];
+  it('is treated so in the arguments of a batch as text', async () => {
+    const items = [integer, '1e999'].map((number) => ({
+      id: number,
+      type: 'function',
+      function: { name: 'calculator', arguments: `{"expression":${number}}` },
+    }));
     const batch = await fleet.ask({
       path: '/api/v1/tools/batch-execute',
       body: { calls: items },
       key: fleet.keys['acme']!,
     });
     expect(batch.status).toBe(200);
+    expect(batch.text).toContain(integer);
     expect(batch.text).toContain(refusal);
   });
 });

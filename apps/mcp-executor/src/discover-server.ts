@@ -2,6 +2,7 @@ import type { RequestOptions } from '@modelcontextprotocol/client';
 import { isJsonObject, ToolError, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import { appPage, PAGE_DIGEST, pageDigest } from '@toolfleet/contracts/app-page';
 import type { DiscoverMessage, DiscoverReply, RemoteTool } from '@toolfleet/contracts/execution';
+import { asDoubles } from '@toolfleet/contracts/json-text';
 import { RESULT_DIGEST, resultDigest, takesArguments } from '@toolfleet/contracts/pinned-result';
 import type { Clock } from '@toolfleet/resilience';
 import { RequestExchange, runWithLimits } from './exchange.js';
@@ -77,7 +78,8 @@ async function listAll(
   const ttl = (listed as { ttlMs?: unknown }).ttlMs;
   const options = { signal, timeout: timeoutMs + 5_000 };
   const features = await listFeatures(session.reader, options);
-  const tools = listed.tools.map((tool) => toRemoteTool(tool as unknown as JsonObject));
+  // Limits in schemas are for validators: `"maximum": 18446744073709551615` of a server in Rust.
+  const tools = listed.tools.map((tool) => toRemoteTool(asDoubles(tool) as unknown as JsonObject));
   if (features.resources) await addPageDigests(tools, session, options);
   if (features.prompts) features.prompts = await withTextDigests(features.prompts, session, options);
   return {

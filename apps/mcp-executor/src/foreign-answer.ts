@@ -2,6 +2,7 @@
  * Answers of servers on their way to the SDK. It refuses a whole message of which its schemas refuse one member, and takes no body of an HTTP
  * error for an answer; the request would end without its answer, after a tool may have run. Only the members that this executor needs are read.
  */
+import { randomUUID } from 'node:crypto';
 import {
   ReadBuffer,
   type JSONRPCErrorResponse,
@@ -10,7 +11,7 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/client';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import { parseExact } from '@toolfleet/contracts/json-text';
+import { isNestedTooDeep, parseExact, type ParsedText, toExactJson, toMarked } from '@toolfleet/contracts/json-text';
 import type { EgressResponse, FetchedResponse } from '@toolfleet/egress';
 
 type AnswerBytes = JSONRPCResultResponse | JSONRPCErrorResponse;
@@ -42,7 +43,9 @@ type ReadId = () => RequestId | undefined;
 /** A message of a server as the SDK accepts it: an answer, a request or a notification. The same value if nothing has to be mended. */
 function readMessage(message: Json, readId: ReadId): Json {
   if (!isJsonObject(message)) return message;
-  const { jsonrpc, id, method, params } = message;
+  const { jsonrpc, method, params } = message;
+  // The SDK repeats the id of a server's request in its answer.
+  const id = toMarked(message['id']);
   const isNamed = typeof id === 'string' || typeof id === 'number';
   if (typeof method !== 'string') {
     const answer = isNamed ? readAnswer(message) : readAnswer(message, readId(), true);
@@ -51,7 +54,8 @@ function readMessage(message: Json, readId: ReadId): Json {
   const read: JsonObject = { jsonrpc: '2.0', method };
   if (isNamed) read['id'] = id;
   if (isJsonObject(params)) read['params'] = params;
-  return jsonrpc === '2.0' && Object.keys(read).length === Object.keys(message).length ? message : read;
+  const isAsSent = jsonrpc === '2.0' && id === message['id'];
+  return isAsSent && Object.keys(read).length === Object.keys(message).length ? message : read;
 }
 
 /** Whether an answer is read as it arrived. */
@@ -94,7 +98,7 @@ export async function toReadable(response: EgressResponse, readId: ReadId): Prom
   if (status >= 200 && status < 300 && status !== 202) {
     const type = mediaType(response);
     if (type === 'text/event-stream') return { ...response, body: repairedStream(body, readId) };
-    if (type === 'application/json') return { ...response, body: bodyOf(repaired(await body.bytes(), WHOLE, readId)) };
+    if (type === 'application/json') return { ...response, body: bodyOf(readableJson(await body.bytes(), readId)) };
   }
   const id = status === 401 || 'www-authenticate' in headers ? undefined : readId();
   const text = id === undefined ? '' : await body.text().catch(() => '');
@@ -102,7 +106,7 @@ export async function toReadable(response: EgressResponse, readId: ReadId): Prom
   if (id === undefined) return response;
   if (!answer) return { ...response, body: bodyOf(Buffer.from(text)) };
   const asJson = { ...headers, 'content-type': 'application/json' };
-  return { ...response, status: 200, headers: asJson, body: bodyOf(Buffer.from(JSON.stringify(answer))) };
+  return { ...response, status: 200, headers: asJson, body: bodyOf(Buffer.from(JSON.stringify(packed(answer)))) };
 }
 
 type Body = FetchedResponse['body'];
@@ -137,6 +141,22 @@ const repairedStream = (body: Body, readId: ReadId): Body => ({
 const WHOLE = /^(\s*)([^]+)$/g;
 const LINE = /^(data: ?)?([^\r\n]+)/gm;
 
+/** Member of a result that has large integers: the JSON of the result. The SDK would round them, and does not read this. */
+const EXACT = `exact:${randomUUID()}`;
+
+/** An answer for the SDK, from which `unpackExact` gets the result. */
+function packed<T>(message: T): T {
+  if (!isJsonObject(message) || !('result' in message)) return message;
+  return { ...message, result: { [EXACT]: toExactJson(message['result']) } };
+}
+
+/** Puts the result with its large integers into an answer that the SDK has parsed. */
+export function unpackExact(message: JSONRPCMessage): void {
+  if (!('result' in message)) return;
+  const text = message.result[EXACT];
+  if (typeof text === 'string') message.result = parseExact<JsonObject>(text).value;
+}
+
 /** The answer to a request in the text of a response: JSON, a batch of it, or events. */
 function findAnswer(text: string, id: RequestId): AnswerBytes | undefined {
   for (const json of [text, ...Array.from(text.matchAll(LINE), ([, , line = '']) => line)]) {
@@ -155,22 +175,30 @@ function repaired(bytes: Buffer, pattern: RegExp, readId: ReadId): Buffer {
   const text = bytes.toString().replaceAll(pattern, (whole: string, prefix = '', json: string) => {
     const parsed = parse(json);
     if (!parsed) return whole;
-    const { value, asText } = parsed;
-    const read = Array.isArray(value)
-      ? value.map((message) => readMessage(message, readId))
-      : readMessage(value, readId);
+    const { value, hasLarge } = parsed;
+    if (hasLarge && isNestedTooDeep(value)) return whole;
+    const readOne = (message: Json): Json => {
+      const read = readMessage(message, readId);
+      return hasLarge ? packed(read) : read;
+    };
+    const read = Array.isArray(value) ? value.map(readOne) : readOne(value);
     const isSame = Array.isArray(read)
       ? read.every((message, at) => message === (value as Json[])[at])
       : read === value;
-    if (isSame && asText === 0) return whole;
+    if (isSame && !hasLarge) return whole;
     isMended = true;
     return prefix + JSON.stringify(read);
   });
   return isMended ? Buffer.from(text) : bytes;
 }
 
-/** The value of a JSON text of messages, with numbers that a double cannot hold as texts of their digits; undefined if it is none. */
-function parse(json: string): ReturnType<typeof parseExact> | undefined {
+/** A JSON text of one message or a batch, as the SDK can read it. */
+export function readableJson(bytes: Buffer, readId: ReadId): Buffer {
+  return repaired(bytes, WHOLE, readId);
+}
+
+/** The value of a JSON text of messages; undefined if it is none. */
+function parse(json: string): ParsedText | undefined {
   const first = json.trimStart()[0];
   if (first !== '{' && first !== '[') return undefined;
   try {

@@ -5,11 +5,11 @@ import {
   type JSONRPCRequest,
   type StreamableHTTPClientTransportOptions,
 } from '@modelcontextprotocol/client';
-import { parseExact } from '@toolfleet/contracts/json-text';
+import { parseExact, toExactJson, toMarked } from '@toolfleet/contracts/json-text';
 import { toFetchResponse, type EgressResponse } from '@toolfleet/egress';
 import { InFlight } from '@toolfleet/resilience';
 import { RequestExchange } from './exchange.js';
-import { mediaType, readAnswer, toReadable } from './foreign-answer.js';
+import { mediaType, readableJson, readAnswer, toReadable } from './foreign-answer.js';
 
 type SendArguments = Parameters<StreamableHTTPClientTransport['send']>;
 
@@ -48,14 +48,14 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
 
   override async send(...[message, options]: SendArguments): Promise<void> {
     const exchange = RequestExchange.active;
-    if (!exchange || !isRequest(message)) return super.send(message, options);
+    if (!exchange || !isRequest(message)) return super.send(toMarked(message), options);
     if (this.post && isPlainCall(message)) {
       const answer = await this.call(this.post, message, exchange);
       if (answer) return this.onmessage?.(answer);
     }
     const requestSignal = options?.requestSignal;
     const request = exchange.beginRequest();
-    return super.send(message, {
+    return super.send(toMarked(message), {
       ...options,
       requestSignal: requestSignal ? AbortSignal.any([requestSignal, exchange.signal]) : exchange.signal,
       onRequestStreamEnd: () => {
@@ -84,15 +84,18 @@ export class ScopedHttpTransport extends StreamableHTTPClientTransport {
     };
     const done = this.posting.add(exchange);
     try {
-      const response = await post(JSON.stringify(message), headers, exchange.signal);
+      const response = await post(toExactJson(message), headers, exchange.signal);
       if (response.status !== 200 || mediaType(response) !== 'application/json') {
         const readable = await toReadable(response, () => message.id);
         exchange.leaveToSdk(toFetchResponse(readable, (error) => (exchange.streamError = error)));
         return undefined;
       }
-      const text = await response.body.text();
-      const answer = readJsonAnswer(text, message.id);
-      if (!answer) exchange.leaveToSdk(new Response(text, { headers: { 'content-type': 'application/json' } }));
+      const bytes = await response.body.bytes();
+      const answer = readJsonAnswer(bytes.toString(), message.id);
+      if (!answer) {
+        const text = readableJson(bytes, () => message.id);
+        exchange.leaveToSdk(new Response(text, { headers: { 'content-type': 'application/json' } }));
+      }
       return answer;
     } finally {
       done();

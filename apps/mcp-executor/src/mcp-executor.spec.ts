@@ -1117,7 +1117,7 @@ describe('function endpoints', () => {
     expect(keys).toEqual(['kkkkkk']);
     expect(await call({ url, transport: 'function-args' }, 'big')).toMatchObject({
       ok: true,
-      output: { id: '9007199254740993' },
+      output: { id: 9007199254740993n },
     });
     expect(await call(binding, 'bad')).toMatchObject({
       ok: false,

@@ -1,3 +1,5 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import {
   CLIENT_CAPABILITIES_META_KEY,
@@ -8,6 +10,7 @@ import {
   type CallToolRequestParams,
   type ClientOptions,
   type ClientRequest,
+  type JSONRPCMessage,
   type RequestOptions,
   type StandardSchemaV1,
   type Transport,
@@ -18,12 +21,13 @@ import {
   type StdioServerParameters,
 } from '@modelcontextprotocol/client/stdio';
 import { isJsonObject, ToolError, type JsonObject, type PersonInput } from '@toolfleet/contracts';
+import { toExactJson, unmarked } from '@toolfleet/contracts/json-text';
 import { egressFetch, type EgressClient } from '@toolfleet/egress';
 import type { Clock } from '@toolfleet/resilience';
 import type { OpenSecret } from '@toolfleet/service';
 import type { UserCredentials } from '@toolfleet/service/executor';
 import { RequestExchange } from './exchange.js';
-import { readRequestId, RepairingReadBuffer, toReadable } from './foreign-answer.js';
+import { readRequestId, RepairingReadBuffer, toReadable, unpackExact } from './foreign-answer.js';
 import { ScopedHttpTransport, type PostMessage } from './http-transport.js';
 import { withInput } from './input-request.js';
 import type { McpTarget, StdioOptions } from './mcp-target.js';
@@ -41,7 +45,7 @@ import {
 } from './session-messages.js';
 import { TASKS_EXTENSION, type TaskMethod } from './server-task.js';
 import { UserRequests } from './user-requests.js';
-import { type Traffic, type WatchedConnection } from './traffic.js';
+import { intercept, type Traffic, type WatchedConnection } from './traffic.js';
 
 /** The parts of this process that sessions use. */
 export interface SessionDeps {
@@ -150,6 +154,7 @@ export class UpstreamSession {
     const connection = deps.traffic.watch(transport, target.transport === 'stdio' ? undefined : target.url);
     sendUngated(transport);
     const notes = target.revision === undefined ? answerDiscover(transport, target.startMs, deps.clock) : [];
+    intercept(transport, 'onmessage', unpackExact);
     try {
       const timeout = target.startMs + DISCOVER_MARGIN_MS;
       await client.connect(transport, { timeout, prior: readPrior(target), signal });
@@ -279,10 +284,16 @@ function sessionFetch(target: McpTarget, deps: SessionDeps, onStream: () => void
     timeouts: { headersMs: target.startMs, bodyIdleMs: null, totalMs: null },
     maxBytes: MAX_STREAM_BYTES,
     onBodyError: noteStreamError(),
+    onResponse: (response) => toReadable(response, () => undefined),
   }));
   return async (input, init) =>
     RequestExchange.active?.takeAnswer() ??
-    (opensStream(init) ? openStream(input, init).finally(onStream) : send(input, init));
+    (opensStream(init) ? openStream(input, init).finally(onStream) : send(input, withDigits(init)));
+}
+
+/** A request with the digits of large integers in its body. */
+function withDigits(init: RequestInit | undefined): RequestInit | undefined {
+  return typeof init?.body === 'string' ? { ...init, body: unmarked(init.body) } : init;
 }
 
 /** Whether a request opens a notification stream: GET in 2025, `subscriptions/listen` in 2026. */
@@ -298,9 +309,17 @@ function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransp
   }
   const command = guardedCommand(target.stdio, (value) => deps.expand(value, target.registration));
   const transport = new StdioClientTransport(command);
+  transport.send = (message) => writeLine(transport, message);
   // The SDK drops a message that it refuses, and its request would wait until its time-out.
   Reflect.set(transport, '_readBuffer', new RepairingReadBuffer(onlyOpenRequest(transport)));
   return transport;
+}
+
+/** Writes a message as the SDK does, but with the digits of large integers. */
+async function writeLine(transport: StdioClientTransport, message: JSONRPCMessage): Promise<void> {
+  const { stdin } = (Reflect.get(transport, '_process') as ChildProcess | undefined) ?? {};
+  if (!stdin) throw new SdkError(SdkErrorCode.NotConnected, 'Not connected');
+  if (!stdin.write(`${unmarked(toExactJson(message))}\n`)) await once(stdin, 'drain');
 }
 
 /**

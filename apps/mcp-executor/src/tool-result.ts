@@ -1,6 +1,6 @@
 import { isJsonObject, ToolError, type ContentBlock, type Json, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, toFailure, type ExecResponse } from '@toolfleet/contracts/execution';
-import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact } from '@toolfleet/contracts/json-text';
+import { isNestedTooDeep, MAX_BODY_DEPTH, parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import { holdsSecret, redact } from '@toolfleet/telemetry';
 import { toFleetBlock } from './fleet-addresses.js';
 import { readAs } from './readable.js';
@@ -116,8 +116,8 @@ export function reportsExpiredToken({ ok, text }: ExecResponse): boolean {
  * not pass them to the caller. A response without credentials is returned unchanged.
  */
 export function redactSecrets(response: ExecResponse): ExecResponse {
-  const json = JSON.stringify(response);
-  return holdsSecret(json) ? (JSON.parse(redact(json)) as ExecResponse) : response;
+  const json = toExactJson(response);
+  return holdsSecret(json) ? parseExact<ExecResponse>(redact(json)).value : response;
 }
 
 /** The output of a result without structured content: a single text that is a JSON object or array is parsed. */
@@ -126,7 +126,7 @@ function readOutput(text: string, blocks: number): Json {
   return blocks === 1 && /^\s*[[{]/.test(text) ? parseJsonOrText(text) : text;
 }
 
-/** Parses JSON, with integers beyond a double as strings. Text that is not JSON, or is nested too deeply, is returned as is. */
+/** Parses JSON. Text that is not JSON, or is nested too deeply, is returned as is. */
 export function parseJsonOrText(text: string): Json {
   try {
     const { value } = parseExact(text);

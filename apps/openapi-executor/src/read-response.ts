@@ -74,8 +74,7 @@ function toOutput(bytes: Buffer, contentType: string, truncated: boolean): Json 
 }
 
 /**
- * Undefined for text that is not JSON or is nested too deep for a reply; it stays text. Integers that a double cannot represent (64-bit ids)
- * become strings of their digits.
+ * Undefined for text that is not JSON or is nested too deep for a reply; it stays text.
  */
 function parsed(text: string): Json | undefined {
   try {

@@ -162,7 +162,7 @@ function toText(run: RunReply, failure: ExecutionFailure | undefined): string {
 }
 
 function shown(value: Json): string {
-  return typeof value === 'string' ? value : (recordTable(value) ?? JSON.stringify(value));
+  return typeof value === 'object' ? (recordTable(value) ?? JSON.stringify(value)) : String(value);
 }
 
 function tooLarge(response: ExecResponse, run: RunReply, output: JsonObject, message: string): ExecResponse {

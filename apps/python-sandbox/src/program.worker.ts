@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { CATALOGUE, isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type ExecJob, type ExecResponse } from '@toolfleet/contracts/execution';
-import { BODY_EXCESS, bodyExcess } from '@toolfleet/contracts/json-text';
+import { BODY_EXCESS, bodyExcess, parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import type { JobRun } from '@toolfleet/queue';
 import { Clock } from '@toolfleet/resilience';
 import { Sandbox } from '@toolfleet/wasi-python';
@@ -77,7 +77,7 @@ async function passOn(
   open.asked(sent);
   const answer = (body: JsonObject): void => {
     open.answered(sent);
-    reply(JSON.stringify(body));
+    reply(toExactJson(body));
   };
   const excess = bodyExcess(Buffer.from(line));
   if (excess) {
@@ -86,7 +86,7 @@ async function passOn(
   }
   let question: unknown = null;
   try {
-    question = JSON.parse(line);
+    question = parseExact(line).value;
   } catch {
     // A program can write anything to the device.
   }

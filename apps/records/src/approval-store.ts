@@ -1,4 +1,5 @@
 import { approvalAfter, ToolError, type ApprovalEvent, type EpochMs, type JsonObject } from '@toolfleet/contracts';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import { quotaExceeded } from '@toolfleet/contracts/account';
 import {
   countsAs,
@@ -184,7 +185,7 @@ export class ApprovalStore {
         asked_at: now,
         wake_at: until,
         seal_key_id: id,
-        sealed: sealBytes(key, JSON.stringify(sealed), place(requester.tenant_id, asked.call_id)),
+        sealed: sealBytes(key, toExactJson(sealed), place(requester.tenant_id, asked.call_id)),
       })
       .onConflict((conflict) => conflict.doNothing())
       .executeTakeFirst();
@@ -424,7 +425,7 @@ export class ApprovalStore {
   async #open(db: RecordsDb, row: ApprovalRow): Promise<SealedCall | undefined> {
     const { tenant_id, call_id, seal_key_id, sealed } = row;
     const key = await this.bodies.openingKey(db, tenant_id, seal_key_id);
-    return key && (JSON.parse(openBytes(key, sealed, place(tenant_id, call_id))) as SealedCall);
+    return key && parseExact<SealedCall>(openBytes(key, sealed, place(tenant_id, call_id))).value;
   }
 
   async #shown(db: RecordsDb, row: ApprovalRow): Promise<StoredApproval> {

@@ -3,21 +3,27 @@ import type { JsonFault } from '@toolfleet/base/json-text';
 import { ToolError } from './errors/tool-error.js';
 
 export {
+  asDoubles,
   BODY_EXCESS,
   bodyExcess,
   excessOfPrefix,
-  inexactNumber,
   inexactNumberMessage,
   isNestedTooDeep,
   type JsonFault,
   type JsonReading,
   MAX_BODY_DEPTH,
   MAX_BODY_NODES,
+  mayBeInexact,
   parseExact,
+  type ParsedText,
   readJson,
   resultExcess,
   shapeExcess,
   shapeOfText,
+  toExactJson,
+  toInteger,
+  toMarked,
+  unmarked,
 } from '@toolfleet/base/json-text';
 
 /** The error of a body that was not read. */

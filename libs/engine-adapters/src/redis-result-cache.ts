@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Cluster, Redis } from 'ioredis';
 import type { Succeeded, Milliseconds } from '@toolfleet/contracts';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import {
   MAX_CACHED_CHARS,
   MemoryResultCache,
@@ -161,7 +162,7 @@ export class RedisResultCache extends ResultCache {
     const kept_ms = Math.max(freshMs, staleMs);
     if (scope.reach === 'process' || shared === undefined || kept_ms <= 0 || !this.#isRedisUp) return;
     const entry: StoredEntry = { fresh_ms: freshMs, kept_ms, version: shared, result };
-    const text = JSON.stringify(entry);
+    const text = toExactJson(entry);
     if (text.length > MAX_CACHED_CHARS) return;
     const write = { ref: entryKey(scope, key), text, ttlMs: kept_ms };
     if (freshMs > 0) void this.#write(scope.tenantId, [write]);
@@ -251,7 +252,7 @@ export class RedisResultCache extends ResultCache {
     const [text, leftMs, version] = reply;
     if (version === null) return undefined;
     if (text === null) return { version };
-    const entry = JSON.parse(text) as StoredEntry;
+    const entry = parseExact<StoredEntry>(text).value;
     if (entry.version !== version) return { version };
     const ageMs = Math.max(0, entry.kept_ms - leftMs);
     const storedAt = this.clock.now() - ageMs;

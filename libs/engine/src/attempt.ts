@@ -6,6 +6,7 @@ import {
   type CallResult,
   type ExecutionFailure,
 } from '@toolfleet/contracts';
+import { asDoubles } from '@toolfleet/contracts/json-text';
 import { toCallResult, type ExecMessage } from '@toolfleet/contracts/execution';
 import { onAbort, TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/bounded-schema';
@@ -114,8 +115,9 @@ export function isExecutorFault({ code, facts }: Pick<ExecutionFailure, 'code' |
 function reportMismatch(call: Call, result: CallResult, meter: EnginePorts['meter']): CallResult {
   const { outputSchema } = call.plan;
   if (!outputSchema || !result.ok || outputSchema.check(result.output)) return result;
+  const mismatches = explainErrors(outputSchema.errors(asDoubles(result.output))).slice(0, MAX_MISMATCHES);
+  if (mismatches.length === 0) return result;
   meter.outputMismatched(call.tool);
-  const mismatches = explainErrors(outputSchema.errors(result.output)).slice(0, MAX_MISMATCHES);
   const output_schema_mismatch = mismatches.map(({ path, kind, message }) => ({ path, kind, message }));
   return { ...result, metadata: { ...result.metadata, output_schema_mismatch } };
 }

@@ -1,4 +1,11 @@
-import { succeeded, ToolError, type CallRecord, type JsonObject, type Succeeded } from '@toolfleet/contracts';
+import {
+  succeeded,
+  ToolError,
+  type CallRecord,
+  type Json,
+  type JsonObject,
+  type Succeeded,
+} from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { FakeClock } from '@toolfleet/testing';
 import {
@@ -311,11 +318,16 @@ test('arguments nested too deep to serialize fail their item only', async () => 
   expect(bad).toMatchObject({ success: false, function: { arguments: deep } });
 });
 
-test('arguments as text with a number that would lose digits fail their item only', async () => {
+test('arguments as text keep the digits of integers; a number out of range fails its item only', async () => {
+  const seen: Json[] = [];
   const [good, bad] = await run(
-    async () => result(1),
-    [openAi('c1', { a: 1 }), openAi('c2', '{"a":9007199254740993}')],
+    async ({ input }) => {
+      seen.push(input.rawArguments);
+      return result(1);
+    },
+    [openAi('c1', '{"a":9007199254740993}'), openAi('c2', '{"a":1e999}')],
   );
+  expect(seen).toEqual([{ a: 9007199254740993n }]);
   expect(good!.outcome).toMatchObject({ ok: true });
   expect(bad!.outcome).toMatchObject({
     code: 'ARGUMENTS_INVALID',

@@ -15,9 +15,9 @@ import { SIZES } from '@toolfleet/contracts/subjects';
 import { readCallFields, type CallFieldsOn } from '@toolfleet/contracts/call-fields';
 import {
   BODY_EXCESS,
-  inexactNumber,
   inexactNumberMessage,
   MAX_BODY_NODES,
+  parseExact,
   shapeExcess,
   shapeOfText,
 } from '@toolfleet/contracts/json-text';
@@ -170,8 +170,7 @@ function readArguments(value: Json, texts: TextAllowance): JsonObject | ToolErro
   const excess = texts.nodesLeft < 0 ? 'nodes' : shapeExcess(shape);
   if (excess) return invalid(BODY_EXCESS[excess]);
   try {
-    const parsed = JSON.parse(value) as Json;
-    const inexact = inexactNumber(value);
+    const { value: parsed, inexact } = parseExact(value);
     if (inexact !== undefined) return invalid(inexactNumberMessage(inexact));
     return isJsonObject(parsed) ? parsed : invalid(NO_OBJECT);
   } catch {

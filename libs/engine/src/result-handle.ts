@@ -1,4 +1,5 @@
 import type { CallResult, ContentBlock, Json, JsonObject, ResultReading } from '@toolfleet/contracts';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 import { describeShape } from '@toolfleet/bounded-schema';
 
 /** The parts of a result, or of the body of a stored one, that callers read. */
@@ -32,7 +33,7 @@ export function withDisclaimer({ disclaimer }: JsonObject, text: string): string
  */
 export function toDocument({ output, text, content }: Pick<CallResult, 'output' | 'text' | 'content'>): string {
   if (typeof output === 'string') return output;
-  if (output !== null) return JSON.stringify(output);
+  if (output !== null) return toExactJson(output);
   const blocks = content?.filter(({ type }) => type === 'text') ?? [];
   return blocks.length > 0 ? blocks.map((block) => String(block.text)).join('\n') : text;
 }

@@ -1,4 +1,5 @@
 import type { JsonObject, Milliseconds } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 
 /** Smaller results are not counted: the record of the call is as large as they are. */
 export const MIN_KEPT_BYTES = 1_024;
@@ -87,7 +88,7 @@ export async function readLargeResult<T extends Payload>(
 ): Promise<T> {
   const found = await large?.get(tenantId, reference);
   if (!found) return stored;
-  if ('text' in found) return JSON.parse(found.text) as T;
+  if ('text' in found) return parseExact<T>(found.text).value;
   const { bytes, reason } = found.omitted;
   const text = `The result of this call (${bytes} bytes) is ${reason} in the result store; the call itself ended as reported`;
   return { ...omitPayload(stored, found.omitted), text };

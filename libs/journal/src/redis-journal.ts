@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Cluster, Redis } from 'ioredis';
 import type { CallResult, CallState, Milliseconds } from '@toolfleet/contracts';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import type { Clock } from '@toolfleet/resilience';
 import {
   DEFAULT_RETENTION,
@@ -145,7 +146,7 @@ export class RedisJournal extends Journal {
    * of its tenant is dropped.
    */
   async #serialize(callId: string, outcome: CallResult): Promise<{ text: string; object?: string }> {
-    const text = JSON.stringify(outcome);
+    const text = toExactJson(outcome);
     if (!this.results || text.length < MIN_KEPT_BYTES) return { text };
     const [tenantId, key] = await this.redis.hmget(callKey(callId), 'tenant', 'key');
     if (tenantId === null || tenantId === undefined) return { text };
@@ -247,7 +248,7 @@ function toRecord(callId: string, state: CallState, fields: ReadonlyMap<string, 
     claimedAt: number('claimed_at'),
     endedAt: overdue ? deadlineAt + GRACE_MS : number('ended_at'),
     deadlineAt,
-    outcome: outcome === undefined ? undefined : (JSON.parse(outcome) as CallResult),
+    outcome: outcome === undefined ? undefined : parseExact<CallResult>(outcome).value,
   };
 }
 

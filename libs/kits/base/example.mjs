@@ -1,8 +1,10 @@
 import { CodedError, isCodedError, SystemClock } from '@toolfleet/base';
-import { readJson } from '@toolfleet/base/json-text';
+import { readJson, toExactJson } from '@toolfleet/base/json-text';
 
-// A body from outside is refused where parsing would change it.
-const { fault, message } = readJson(Buffer.from('{"id": 9007199254740993}'));
+// Integers keep their digits: large ones are BigInt. A number out of range is refused.
+const { value } = readJson(Buffer.from('{"id": 9007199254740993}'));
+console.log(value, toExactJson(value), JSON.stringify(value));
+const { fault, message } = readJson(Buffer.from('{"id": 1e400}'));
 console.log(fault, message);
 
 // An error has a code that programs decide by; what it quotes is cut.

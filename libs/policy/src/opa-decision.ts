@@ -1,5 +1,6 @@
 import { readAsked } from './asked.js';
 import type { PolicyDecision, PolicyInput } from './policy-engine.js';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 
 /** The data API of Open Policy Agent (OPA): requests for decisions, and how to read the responses. */
 
@@ -14,7 +15,7 @@ export interface OpaResponse {
 
 /** Request body for both paths. */
 export function opaRequestBody(input: PolicyInput): string {
-  return JSON.stringify({ input });
+  return toExactJson({ input });
 }
 
 /**

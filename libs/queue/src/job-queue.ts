@@ -1,4 +1,5 @@
 import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 import type { Redis } from 'ioredis';
 import { NoPlace } from './fair-share.js';
 import {
@@ -136,7 +137,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Publishes a message for workers, delivered at most once. @throws ToolError SERVICE_UNAVAILABLE */
   async tell(channel: string, message: object): Promise<void> {
     try {
-      await this.#redis.publish(channel, JSON.stringify(message));
+      await this.#redis.publish(channel, toExactJson(message));
     } catch (error) {
       throw unavailable(this.name, error);
     }

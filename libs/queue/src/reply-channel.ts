@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { isJsonObject, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import { errorFromBody } from '@toolfleet/contracts/wire';
 import { onAbort, SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
@@ -371,7 +372,7 @@ const toKey = (queue: string, jobId: string): string => `${queue}/${jobId}`;
 /** Undefined for text that is not a JSON object. */
 function parse(text: string): ReplyMessage<unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const { value } = parseExact(text);
     return isJsonObject(value) ? (value as unknown as ReplyMessage<unknown>) : undefined;
   } catch {
     return undefined;

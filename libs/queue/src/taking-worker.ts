@@ -10,9 +10,11 @@
  * a job may have 8 MB. A job that is taken is not kept waiting, because its lock is not renewed before it runs.
  */
 import { readFileSync } from 'node:fs';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import type { Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { isNotConnectionError, Worker, type IRedisClient, type Job, type Processor, type WorkerOptions } from 'bullmq';
+import type { JobData } from './jobs.js';
 import type { ShardSlots } from './shard-slots.js';
 
 const FORGET_MARKER = readFileSync(new URL('../lua/forget-marker.lua', import.meta.url), 'utf8');
@@ -53,7 +55,7 @@ interface WorkerState {
   hasPutBack(): boolean;
 }
 
-export class TakingWorker<D, R> extends Worker<D, R> {
+export class TakingWorker<D extends JobData, R> extends Worker<D, R> {
   /** Id of the latest job that was the last one when this worker got it. */
   #lastId: string | undefined;
   /** Monotonic instant from which the next job may be taken. */
@@ -150,6 +152,13 @@ export class TakingWorker<D, R> extends Worker<D, R> {
 
   get #restMs(): number {
     return this.#restsUntil - this.worker.clock.monotonic();
+  }
+
+  /** The job starts before `nextJobFromJobData` returns it. */
+  protected override createJob(...created: Parameters<Worker<D, R>['createJob']>): Job<D, R> {
+    const job = super.createJob(...created);
+    if (job.data.exact !== undefined) job.data = parseExact<D>(job.data.exact).value;
+    return job;
   }
 
   /** BullMQ waits for a marker when it has seen the queue empty. */

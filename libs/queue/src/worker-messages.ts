@@ -1,6 +1,7 @@
 /** The messages of a worker: cancellations it receives, and replies it sends. */
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, ToolError } from '@toolfleet/contracts';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import { internalErrorBody } from '@toolfleet/contracts/wire';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
@@ -49,7 +50,7 @@ export class JobReplies<D extends JobData, R> {
 
   #publish(data: D, message: ReplyMessage<R>): void {
     if (data.reply_channel === undefined) return;
-    this.publisher.publish(data.reply_channel, JSON.stringify(message)).catch(() => undefined);
+    this.publisher.publish(data.reply_channel, toExactJson(message)).catch(() => undefined);
   }
 }
 
@@ -109,7 +110,7 @@ export class JobQuestions<D extends JobData> {
   ask(job: AnsweredJob<D>, question: unknown): Promise<unknown> {
     const [askId, job_id] = [randomUUID(), job.id as string];
     const ids = { job_id, call_id: job.data.call_id, ask_id: askId, answer_channel: this.#own };
-    const text = JSON.stringify({ type: 'ask', ...ids, question } satisfies ReplyMessage<never>);
+    const text = toExactJson({ type: 'ask', ...ids, question } satisfies ReplyMessage<never>);
     const reminder = JSON.stringify({ type: 'remind', ...ids } satisfies ReplyMessage<never>);
     return new Promise((answered) => {
       const open = { job, text, reminder, isReminded: false, answered };
@@ -229,7 +230,7 @@ export class CancelledJobs {
 
 function parse(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text);
+    const { value } = parseExact(text);
     return isJsonObject(value) ? value : {};
   } catch {
     return {};

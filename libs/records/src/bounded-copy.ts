@@ -139,7 +139,11 @@ export class BoundedCopy {
   }
 
   #isHiddenNumber(value: Json): boolean {
-    return typeof value === 'number' && this.#hiddenValues.size > 0 && this.#hiddenValues.has(String(value));
+    return (
+      (typeof value === 'number' || typeof value === 'bigint') &&
+      this.#hiddenValues.size > 0 &&
+      this.#hiddenValues.has(String(value))
+    );
   }
 
   #endsWith(names: readonly string[]): boolean {
@@ -164,7 +168,7 @@ export class BoundedCopy {
   #remember(value: Json): void {
     for (const open = [value]; open.length > 0 && this.#hiddenValues.size < MAX_HIDDEN_VALUES;) {
       const next = open.pop();
-      if (typeof next === 'string' || typeof next === 'number') {
+      if (typeof next !== 'object' && typeof next !== 'boolean') {
         const text = String(next);
         if (text.length >= MIN_HIDDEN_CHARS) this.#hiddenValues.add(text);
       } else if (Array.isArray(next)) open.push(...next.slice(0, MAX_HIDDEN_VALUES));

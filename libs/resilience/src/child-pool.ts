@@ -2,6 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ToolError, type ErrorCode, type Json, type Milliseconds } from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import type { CancelTimer, Clock } from '@toolfleet/base';
 import { FairQueue } from './fair-queue.js';
 
@@ -278,7 +279,7 @@ export class ChildPool<Job extends object, Answers = Json> {
       child.jobs.delete(id);
       this.pauses.delete(bounds.tenant);
       if (answer.value === undefined) reject(new ToolError('TOOL_ERROR', { message: answer.error ?? 'Failed' }));
-      else resolve(JSON.parse(answer.value));
+      else resolve(parseExact(answer.value).value);
       this.rest(child);
     } else {
       const { ask, name = '', args = [] } = answer;

@@ -1,5 +1,6 @@
 import { getPriority, setPriority } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 
 /**
  * A killed parent cannot kill its child, and a child in a runaway pattern does not process events. This thread detects that
@@ -97,7 +98,7 @@ async function answer(
   try {
     const work = await load();
     await begin();
-    const value = JSON.stringify((await work()) ?? null);
+    const value = toExactJson((await work()) ?? null);
     if (value.length <= maxResult) return { value };
     return { error: `Result is larger than ${maxResult} characters: narrow the request` };
   } catch (error) {

@@ -10,6 +10,7 @@ import {
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
+import { mayBeInexact, parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { callBody } from '@toolfleet/engine';
 import { MIN_KEPT_BYTES, readLargeResult, type KeptResults, type LargeResults } from '@toolfleet/journal';
@@ -91,7 +92,7 @@ export class RedisCallStore {
     const call = await this.getText(callId);
     if (!call?.resultText) return call;
     const { resultText, ...rest } = call;
-    return { ...rest, result: JSON.parse(resultText.toString()) as CallBody };
+    return { ...rest, result: parseExact<CallBody>(resultText.toString()).value };
   }
 
   /** Like `get`, but a large result stays text: it is sent on without being parsed (10 ms for each megabyte). */
@@ -103,7 +104,9 @@ export class RedisCallStore {
     if (call?.task) call.task.requests = await this.#unanswered(callId, call.task.requests);
     if (!call || !result) return call;
     const isWhole = !object && !result.subarray(-PAYLOAD_IN_JOURNAL.length).equals(PAYLOAD_IN_JOURNAL);
-    if (isWhole && result.length > SMALL_BYTES) return { ...call, resultText: result };
+    // Callers get large integers as strings: such a result is parsed.
+    if (isWhole && result.length > SMALL_BYTES && !mayBeInexact(result.toString('latin1')))
+      return { ...call, resultText: result };
     return { ...call, result: await this.#whole(callId, call.tenantId, result.toString(), object?.toString()) };
   }
 
@@ -218,7 +221,7 @@ export class RedisCallStore {
    * idempotency key for replays, and the record refers to it. The outcome of any other call moves from the journal to the record.
    */
   async #kept(callId: string, body: CallBody): Promise<StoredResult> {
-    const text = JSON.stringify(body);
+    const text = toExactJson(body);
     if (text.length < MIN_KEPT_BYTES) return { text, movesOutcome: false };
     const [key, hasOutcome] = await Promise.all([
       this.redis.hget(journalKey(callId), 'key'),
@@ -244,12 +247,12 @@ export class RedisCallStore {
 
   /** The body with the payload that is in the journal or in the result store. */
   async #whole(callId: string, tenantId: string, result: string, object: string | undefined): Promise<CallBody> {
-    const { payload, ...body } = JSON.parse(result) as StoredBody;
+    const { payload, ...body } = parseExact<StoredBody>(result).value;
     if (object) return readLargeResult(this.large, tenantId, object, body);
     if (payload === undefined) return body;
     const [stored, reference] = await this.redis.hmget(journalKey(callId), 'outcome', 'object');
     if (!stored) return { ...body, metadata: { ...body.metadata, result_omitted: { reason: 'expired' } } };
-    let outcome = JSON.parse(stored) as CallResult;
+    let outcome = parseExact<CallResult>(stored).value;
     if (reference) outcome = await readLargeResult(this.large, tenantId, reference, outcome);
     const { output, text, content, metadata } = callBody(callId, outcome, 0);
     const { result_omitted } = metadata;
@@ -271,7 +274,7 @@ const fieldsOf = (call: AcceptedCall): Record<string, string | number> => {
     maker: call.maker,
     session: call.session,
     entry_point: call.entryPoint,
-    arguments: call.arguments && JSON.stringify(call.arguments),
+    arguments: call.arguments && toExactJson(call.arguments),
     user: call.userId ?? '',
     accepted_at: call.acceptedAt,
     deadline_at: call.deadlineAt,
@@ -314,7 +317,7 @@ function toStoredCall(callId: string, stored: Readonly<Record<string, string | u
     maker: maker || undefined,
     session: session || undefined,
     entryPoint: stored['entry_point'] || undefined,
-    arguments: args ? (JSON.parse(args) as JsonObject) : undefined,
+    arguments: args ? parseExact<JsonObject>(args).value : undefined,
     state: state as CallState,
     acceptedAt: Number(accepted_at),
     deadlineAt: deadline_at ? Number(deadline_at) : undefined,

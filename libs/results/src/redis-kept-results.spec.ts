@@ -148,6 +148,15 @@ describe('the quota of a tenant', () => {
 describe('a result of one megabyte', () => {
   const BYTES = 1_000_000;
 
+  it('with a large integer is not sent on as text, because callers get such an integer as a string', async () => {
+    const results = new RedisKeptResults(redis, 10 * BYTES);
+    const store = new RedisCallStore(redis, 3_600, () => clock.now(), results);
+    const output = { text: 'x'.repeat(100_000), id: 9007199254740993n };
+    await store.create({ callId: 'c', tenantId: 'acme', tool: 'x', state: 'accepted', acceptedAt: 1 });
+    await store.finish('c', 'succeeded', bodyOf('c', { ...large(BYTES), output }));
+    expect(await store.getText('c')).toMatchObject({ result: { output } });
+  });
+
   it.each([
     { how: 'without the journal', journalled: false, key: undefined },
     { how: 'with an effect', journalled: true, key: undefined },

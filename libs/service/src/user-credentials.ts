@@ -1,4 +1,5 @@
 import { isToolError, ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import type { ExecContext, ExecResponse } from '@toolfleet/contracts/execution';
 import type { GrantsChanged, GrantToken, GrantTokenReply } from '@toolfleet/contracts/identity';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
@@ -87,8 +88,8 @@ export class UserCredentials {
   /** A response without the credential that was sent: the upstream may echo its request. */
   redact(grant: string | undefined, response: ExecResponse): ExecResponse {
     const kept = grant === undefined ? undefined : this.#kept.get(grant);
-    const redacted = kept?.redact(JSON.stringify(response));
-    return redacted === undefined ? response : (JSON.parse(redacted) as ExecResponse);
+    const redacted = kept?.redact(toExactJson(response));
+    return redacted === undefined ? response : parseExact<ExecResponse>(redacted).value;
   }
 
   async #ask(grant: string, refused: number | undefined, signal: AbortSignal): Promise<UserCredential> {

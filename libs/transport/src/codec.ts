@@ -14,7 +14,7 @@ import {
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
-import { bodyError, readJson, type JsonReading } from '@toolfleet/contracts/json-text';
+import { bodyError, parseExact, readJson, toExactJson, type JsonReading } from '@toolfleet/contracts/json-text';
 import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
 /** Headers of an outgoing message; values must not contain line breaks. */
@@ -99,13 +99,13 @@ export class HeaderBlock implements IncomingHeaders {
 
 /** JSON bytes of a body; an undefined body is empty. */
 export function encode(body: unknown): Uint8Array {
-  return body === undefined ? EMPTY : Buffer.from(JSON.stringify(body), 'utf8');
+  return body === undefined ? EMPTY : Buffer.from(toExactJson(body), 'utf8');
 }
 
 /** The JSON of a message, or undefined when it is empty or not JSON. */
 export function parseLenient(data: Uint8Array): unknown {
   try {
-    return data.length === 0 ? undefined : JSON.parse(decodeText(data));
+    return data.length === 0 ? undefined : parseExact(decodeText(data)).value;
   } catch {
     return undefined;
   }
@@ -114,7 +114,7 @@ export function parseLenient(data: Uint8Array): unknown {
 /**
  * The body of a request.
  * @param fromOutside the sender may be outside the fleet, so the names and values of the body are limited
- * @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number that would lose digits; PAYLOAD_TOO_LARGE
+ * @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number beyond the range of a double; PAYLOAD_TOO_LARGE
  */
 export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
   if (data.length === 0) return undefined;
@@ -132,7 +132,7 @@ export function decodeReply(message: IncomingMessage): unknown {
   let body: unknown;
   if (message.data.length > 0) {
     try {
-      body = JSON.parse(decodeText(message.data));
+      body = parseExact(decodeText(message.data)).value;
     } catch (cause) {
       throw new ToolError('INTERNAL', { message: 'The reply is not JSON', cause });
     }

@@ -208,15 +208,14 @@ describe.each([
       }
     });
 
-    it('refuses numbers that would lose digits, and takes them as text', async () => {
-      const answer = async (body: string) => (await plain.request('t.context', body, { timeout: 2_000 })).json();
-      for (const number of ['9007199254740993', '1e999']) {
-        expect(await answer(`{"a":[${number}]}`)).toMatchObject({
-          code: 'REQUEST_INVALID',
-          error: `The number ${number} cannot be represented exactly; send it as a string`,
-        });
-        expect(await answer(`{"a":["${number}"]}`)).toMatchObject({ body: { a: [number] } });
-      }
+    it('keeps the digits of integers, and refuses numbers out of range', async () => {
+      const answer = async (body: string) => (await plain.request('t.context', body, { timeout: 2_000 })).string();
+      expect(await answer('{"a":[9007199254740993]}')).toContain('"body":{"a":[9007199254740993]}');
+      expect(JSON.parse(await answer('{"a":[1e999]}'))).toMatchObject({
+        code: 'REQUEST_INVALID',
+        error: 'The number 1e999 cannot be represented exactly; send it as a string',
+      });
+      expect(await answer('{"a":["1e999"]}')).toContain('"body":{"a":["1e999"]}');
     });
 
     it('gives the handler the concrete subject of a wildcard', async () => {

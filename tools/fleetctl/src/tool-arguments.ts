@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Json, JsonObject } from '@toolfleet/contracts';
-import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
+import { inexactNumberMessage, parseExact, type ParsedText, toInteger } from '@toolfleet/contracts/json-text';
 import { suggestion } from '@toolfleet/contracts/text';
 import { CliError, EXIT } from './cli-error.js';
 import { type CommandLine, optionValue } from './command-line.js';
@@ -142,13 +142,13 @@ function fileBytes(path: string, name: string): Buffer {
 }
 
 function parseJson(text: string, name: string): Json {
-  let value: Json;
+  let read: ParsedText;
   try {
-    value = JSON.parse(text) as Json;
+    read = parseExact(text);
   } catch (error) {
     throw new CliError(`${name} is not valid JSON: ${(error as Error).message}`, EXIT.usage);
   }
-  const inexact = inexactNumber(text);
+  const { value, inexact } = read;
   if (inexact !== undefined) throw new CliError(`${name}: ${inexactNumberMessage(inexact)}`, EXIT.usage);
   return value;
 }
@@ -201,7 +201,7 @@ function scalar(types: readonly string[], value: string | true, name: string): J
   }
   if (types.includes('string')) return value;
   if (types.includes('integer') || types.includes('number'))
-    return value.trim() !== '' && Number.isFinite(Number(value)) && !inexactNumber(value) ? Number(value) : value;
+    return toInteger(value) ?? (value.trim() !== '' && Number.isFinite(Number(value)) ? Number(value) : value);
   if (types.includes('boolean')) return value === 'true' ? true : value === 'false' ? false : value;
   if (types.includes('object') || types.length === 0) return /^\s*[[{]/.test(value) ? parseJson(value, name) : value;
   return value;

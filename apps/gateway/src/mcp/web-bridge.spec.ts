@@ -50,8 +50,8 @@ describe.each([
     expect((await post(url, callWith(',"arguments":{}'), headers)).status).toBe(200);
   });
 
-  it.each(['9007199254740993', '[{"id":12345678901234567890}]', '-1e400'])(
-    'with the number %s, which would lose digits, is refused',
+  it.each(['1e400', '[{"id":1e999}]', '-1e400'])(
+    'with the number %s, which is out of range, is refused',
     async (number) => {
       const { url, seen } = await serveEndpoint();
       const { status, text } = await post(url, callWith(`,"arguments":{"text":${number}}`), headers);

@@ -7,7 +7,7 @@ import {
   type JsonObject,
 } from '@toolfleet/contracts';
 import { suggestion } from '@toolfleet/contracts/text';
-import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
+import { inexactNumberMessage, parseExact, type ParsedText } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
 import type { CallerGrant, ToolCaller } from './agent-services.js';
 import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
@@ -213,14 +213,14 @@ async function runTool(
   const { name } = call.function;
   if (BLOCKED_TOOLS.has(name)) return refused(`Sub-agents may not call ${name}`, 'PERMISSION_DENIED');
   if (!tools.has(name)) return refused(`This task has no tool ${name}${tools.suggest(name)}`, 'TOOL_NOT_FOUND');
-  let args: Json;
+  let read: ParsedText;
   try {
-    args = JSON.parse(call.function.arguments || '{}') as Json;
+    read = parseExact(call.function.arguments || '{}');
   } catch {
     return refused('The arguments are not valid JSON', 'ARGUMENTS_INVALID');
   }
+  const { value: args, inexact } = read;
   if (!isJsonObject(args)) return refused('The arguments must be a JSON object', 'ARGUMENTS_INVALID');
-  const inexact = inexactNumber(call.function.arguments);
   if (inexact !== undefined) return refused(inexactNumberMessage(inexact), 'ARGUMENTS_INVALID');
   try {
     if (name === SEARCH_TOOLS['name']) return { success: true, content: await tools.find(args['query']) };

@@ -3,7 +3,8 @@
  * schemas). The parent kills it when the time is up, so the code here needs no time limits.
  */
 import { search as searchJmespath } from '@jmespath-community/jmespath';
-import type { JsonObject } from '@toolfleet/contracts';
+import type { Json, JsonObject } from '@toolfleet/contracts';
+import { asDoubles, parseExact } from '@toolfleet/contracts/json-text';
 import { serveJobs } from '@toolfleet/resilience/child-program';
 import { compileSchema, explainErrors } from '@toolfleet/bounded-schema';
 import { query as queryJsonpath } from 'jsonpath-rfc9535';
@@ -19,7 +20,7 @@ const MAX_RESULT = 4 * 1024 * 1024;
 /** Maximum number of violations reported for a document. */
 const MAX_VIOLATIONS = 50;
 
-type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
+const read = (text: string): Json => parseExact(text).value;
 
 serveJobs(load, MAX_RESULT);
 
@@ -39,15 +40,15 @@ async function load(job: BoundedJob): Promise<() => unknown> {
 function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
   switch (job.kind) {
     case 'jsonpath':
-      return queryJsonpath(JSON.parse(job.document) as JsonValue, job.query);
+      return queryJsonpath(read(job.document) as Parameters<typeof queryJsonpath>[0], job.query);
     case 'jmespath':
-      return searchJmespath(JSON.parse(job.document) as JsonValue, job.query);
+      return searchJmespath(read(job.document) as Parameters<typeof searchJmespath>[0], job.query);
     case 'patch':
       return applyJsonPatch(job.document, job.patch);
     case 'merge':
-      return applyMergePatch(JSON.parse(job.document) as JsonValue, JSON.parse(job.patch) as JsonValue);
+      return applyMergePatch(read(job.document), read(job.patch));
     case 'diff':
-      return createPatch(JSON.parse(job.document), JSON.parse(job.other));
+      return createPatch(read(job.document), read(job.other));
     case 'validate':
       return validate(job.document, job.schema);
     case 'regex_find':
@@ -69,8 +70,8 @@ function run(job: Exclude<BoundedJob, { kind: 'page' | 'pdf' }>): unknown {
 
 /** RFC 6902: applies all operations or none. */
 function applyJsonPatch(document: string, patch: string): unknown {
-  const holder = { root: JSON.parse(document) as unknown };
-  const operations = (JSON.parse(patch) as { path: string; from?: string }[]).map((operation) => ({
+  const holder = { root: read(document) };
+  const operations = (read(patch) as { path: string; from?: string }[]).map((operation) => ({
     ...operation,
     path: `/root${operation.path}`,
     from: operation.from === undefined ? undefined : `/root${operation.from}`,
@@ -83,19 +84,18 @@ function applyJsonPatch(document: string, patch: string): unknown {
 
 /** Violations of a caller's schema. `oneOf` over `$ref` chains may take exponential time. */
 function validate(document: string, schema: string): unknown {
-  const compiled = compileSchema(JSON.parse(schema) as JsonObject);
-  const value = JSON.parse(document) as JsonValue;
-  return explainErrors(compiled.errors(value)).slice(0, MAX_VIOLATIONS);
+  const compiled = compileSchema(read(schema) as JsonObject);
+  return explainErrors(compiled.errors(asDoubles(read(document)))).slice(0, MAX_VIOLATIONS);
 }
 
 /** RFC 7386. The null prototype makes `__proto__` an ordinary key. */
-function applyMergePatch(target: JsonValue, patch: JsonValue): JsonValue {
+function applyMergePatch(target: Json, patch: Json): Json {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch;
   const base = typeof target === 'object' && target !== null && !Array.isArray(target) ? target : {};
-  const result = Object.assign(Object.create(null) as { [key: string]: JsonValue }, base);
+  const result = Object.assign(Object.create(null) as { [key: string]: Json }, base);
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete result[key];
-    else result[key] = applyMergePatch(Object.hasOwn(base, key) ? (base[key] as JsonValue) : null, value);
+    else result[key] = applyMergePatch(Object.hasOwn(base, key) ? (base[key] as Json) : null, value);
   }
   return result;
 }

@@ -1,15 +1,15 @@
 import { ToolError, type Json } from '@toolfleet/contracts';
-import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
+import { inexactNumberMessage, parseExact, type ParsedText } from '@toolfleet/contracts/json-text';
 
 /** Deepest accepted document, so that recursion over it cannot overflow the stack. */
 const MAX_DEPTH = 500;
 
-/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column, also for a number that would lose digits */
+/** Parses JSON text. @throws ToolError TOOL_ERROR with line and column, also for a number beyond the range of a double */
 export function parseJson(text: string, name: string): Json {
   checkDepth(text, name);
-  let value: Json;
+  let read: ParsedText;
   try {
-    value = JSON.parse(text) as Json;
+    read = parseExact(text);
   } catch (error) {
     const { position, reason } = findJsonError(text);
     const before = text.slice(0, position);
@@ -21,7 +21,7 @@ export function parseJson(text: string, name: string): Json {
       cause: error,
     });
   }
-  const inexact = inexactNumber(text);
+  const { value, inexact } = read;
   if (inexact !== undefined)
     throw new ToolError('TOOL_ERROR', { message: `${name}: ${inexactNumberMessage(inexact)}` });
   return value;

@@ -127,7 +127,7 @@ describe('json_process', () => {
       { json_string: '{}', operation: 'patch', patch: [{ op: 'add', path: '/__proto__/x', value: 1 }] },
       /not allowed/,
     ],
-    ['a number that would lose digits', { json_string: '[9007199254740993]', operation: 'format' }, /9007199254740993/],
+    ['a number out of range', { json_string: '[1e999]', operation: 'format' }, /1e999/],
     ['depth bomb', { json_string: '['.repeat(100_000), operation: 'format' }, /nested deeper/],
     [
       'growth bomb',

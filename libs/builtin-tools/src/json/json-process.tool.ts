@@ -1,4 +1,5 @@
 import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import { defineTool, ok, required, type ToolOutcome } from '../builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
@@ -77,9 +78,9 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       case 'parse':
         return show(value);
       case 'format':
-        return asText(JSON.stringify(args.sort_keys ? sortKeys(value) : value, undefined, args.indent ?? 2));
+        return asText(toExactJson(args.sort_keys ? sortKeys(value) : value, args.indent ?? 2));
       case 'minify':
-        return asText(JSON.stringify(args.sort_keys ? sortKeys(value) : value));
+        return asText(toExactJson(args.sort_keys ? sortKeys(value) : value));
       case 'query': {
         const query = required(args.query, 'query', 'query');
         const language = args.language ?? (query.trimStart().startsWith('$') ? 'jsonpath' : 'jmespath');
@@ -89,11 +90,11 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
         const patch = required(args.patch, 'patch', 'patch');
         if (!Array.isArray(patch))
           throw new ToolError('TOOL_ERROR', { message: 'patch needs an array of operations; use merge for an object' });
-        return show(await withBounds({ kind: 'patch', document, patch: JSON.stringify(checkedOperations(patch)) }));
+        return show(await withBounds({ kind: 'patch', document, patch: toExactJson(checkedOperations(patch)) }));
       }
       case 'merge':
         return show(
-          await withBounds({ kind: 'merge', document, patch: JSON.stringify(required(args.patch, 'patch', 'merge')) }),
+          await withBounds({ kind: 'merge', document, patch: toExactJson(required(args.patch, 'patch', 'merge')) }),
         );
       case 'diff': {
         const other = required(args.other, 'other', 'diff');
@@ -105,7 +106,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
         );
       }
       case 'validate': {
-        const schema = JSON.stringify(required(args.schema, 'schema', 'validate'));
+        const schema = toExactJson(required(args.schema, 'schema', 'validate'));
         const violations = await withBounds({ kind: 'validate', document, schema });
         const text = violations.length === 0 ? 'Valid' : violations.map((one) => String(one.message)).join('\n');
         return ok({ valid: violations.length === 0, faults: violations }, text);
@@ -154,5 +155,5 @@ function describe(value: Json, depth: number): JsonObject {
     return jsonObject({ type: 'object', keys: keys.length, fields: shown.length > 0 ? fields : undefined });
   }
   if (typeof value === 'string') return { type: 'string', length: value.length };
-  return { type: value === null ? 'null' : typeof value };
+  return { type: value === null ? 'null' : typeof value === 'bigint' ? 'number' : typeof value };
 }

@@ -319,7 +319,13 @@ describe('an interceptor in a file', () => {
     expect(shared.output).toEqual({ list: [1] });
   });
 
-  it.each(['intercept: () => undefined', 'intercept: () => ({ output: 1n })'])(
+  it('keeps the digits of large integers', async () => {
+    const { interceptor, component } = await inFile('intercept: () => ({ output: 9007199254740993n })');
+    await component.start!();
+    expect(await ask(interceptor, {})).toMatchObject({ output: 9007199254740993n });
+  });
+
+  it.each(['intercept: () => undefined', 'intercept: () => { const a = {}; return { output: (a.a = a) }; }'])(
     'must return JSON: %s',
     async (source) => {
       const { interceptor, component } = await inFile(source);

@@ -1,6 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import { distrustReason } from '@toolfleet/contracts/trusted-file';
 import type { Interceptor, InterceptorVerdict } from '@toolfleet/engine';
 import type { InterceptorSettings } from '@toolfleet/fleet-file';
@@ -17,7 +18,7 @@ export function moduleInterceptor({ file = '' }: InterceptorSettings): Intercept
       if (!intercept) throw new Error('its file could not be loaded');
       // Copies: results may be shared with other calls, and what the module keeps of its answer must not change later.
       const verdict = await intercept(call, async (change) => structuredClone(await next(change)), signal);
-      return JSON.parse(JSON.stringify(verdict)) as InterceptorVerdict;
+      return parseExact<InterceptorVerdict>(toExactJson(verdict)).value;
     },
     load: async () => {
       for (const [path, kind] of [[dirname(file), 'directory'] as const, [file, 'file'] as const]) {

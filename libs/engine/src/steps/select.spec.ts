@@ -18,7 +18,7 @@ describe('select', () => {
 
   it('applies to text that is JSON', async () => {
     const { call } = engine({}, okReply('{"a": [1, 9007199254740993]}'));
-    expect((await call({ select: 'a[1]' })).output).toBe('9007199254740993');
+    expect((await call({ select: 'a[1]' })).output).toBe(9007199254740993n);
     const textOnly = engine({}, okReply(null, { text: '[{"id": 7}]' }));
     expect((await textOnly.call({ select: '[0].id' })).output).toBe(7);
   });

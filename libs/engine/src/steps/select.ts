@@ -72,9 +72,9 @@ async function toSelection(
   }
 }
 
-/** A selected value as text for a model: text unchanged, anything else as JSON. */
+/** A selected value as text for a model: objects and arrays as JSON. */
 export function showValue(value: Json): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
 /** Text blocks repeat unselected parts; pictures, files and links stay. */

@@ -1,6 +1,20 @@
 import { isUtf8 } from 'node:buffer';
 import { randomInt } from 'node:crypto';
 import { isJsonObject, type Json } from './json.js';
+import { inexactNumberMessage, parseExact } from './large-integers.js';
+
+export {
+  asDoubles,
+  inexactNumberMessage,
+  mayBeInexact,
+  parseExact,
+  type ParsedText,
+  significantDigits,
+  toExactJson,
+  toInteger,
+  toMarked,
+  unmarked,
+} from './large-integers.js';
 
 /**
  * Deepest nesting of a body that is accepted from outside. JSON.parse accepts any depth, but JSON.stringify and other
@@ -50,7 +64,7 @@ interface JsonShape {
   names: number;
   /** Levels of nesting. */
   depth: number;
-  /** Whether a number is so long that it may be inexact (`inexactNumber`). */
+  /** Whether a number is so long that a double may not represent it (`parseExact`). */
   longNumbers: boolean;
 }
 
@@ -138,7 +152,7 @@ export type JsonReading = { value: Json; fault?: undefined } | JsonFault;
 
 /**
  * Reads a JSON text from outside. It is not parsed when it exceeds `MAX_BODY_NODES` or `MAX_BODY_NAMES`, and it is refused when parsing would
- * change it: invalid UTF-8 would become U+FFFD, and numbers would lose digits.
+ * change it: invalid UTF-8 would become U+FFFD, and a number beyond the range of a double Infinity.
  * @param limits `trusted`: the sender belongs to this system, and names and values are not limited
  */
 export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReading {
@@ -149,16 +163,16 @@ export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReadi
   const start = startsWithMark(bytes) ? MARK_BYTES : 0;
   const json = Buffer.from(bytes.buffer, bytes.byteOffset + start, bytes.byteLength - start).toString('utf8');
   let value: Json;
+  let inexact: string | undefined;
   try {
-    value = JSON.parse(json) as Json;
+    if (shape && !excess && !shape.longNumbers) value = JSON.parse(json) as Json;
+    else ({ value, inexact } = parseExact(json));
   } catch (error) {
     return { fault: 'syntax', message: `The body is not JSON: ${(error as Error).message}` };
   }
   // The count ends at the first excess: of a trusted body it may not have come to the deepest level.
   if (excess === 'depth' || (excess && isNestedTooDeep(value)))
     return { fault: 'depth', message: BODY_EXCESS.depth, value };
-  const isCounted = shape !== undefined && excess === undefined;
-  const inexact = isCounted && !shape.longNumbers ? undefined : inexactNumber(json);
   return inexact === undefined ? { value } : { fault: 'number', message: inexactNumberMessage(inexact), value };
 }
 
@@ -260,105 +274,4 @@ export function countNodes(value: Json, limit: number): number {
  */
 export function isNestedTooDeep(value: Json, length = Infinity): boolean {
   return length > 2 * MAX_BODY_DEPTH && nestingDepth(value, MAX_BODY_DEPTH) > MAX_BODY_DEPTH;
-}
-
-/**
- * Inexact numbers are those that JSON.parse changes: integers that a double cannot represent (`9007199254740993` is parsed as
- * `…992`) and numbers beyond its range (`1e400` is parsed as Infinity). RFC 8259 section 6 leaves both to the implementation.
- *
- * A number is exact when JSON.stringify writes the digits that were parsed. Text written by a JSON library that uses doubles is
- * therefore always exact, on every hop. Fractions and exponents are rounded by every parser that uses doubles and are not
- * checked, unless they are out of range.
- */
-
-/**
- * Text without a match has no inexact number, which settles nearly all texts in a fraction of the time of JSON.parse. A number
- * stands at the start or after one of these characters; UUIDs and hashes, which nearly all messages contain, do not match.
- */
-const SUSPECT = /(?:^|[\s:,[])-?(?:\d{16}|[\d.]*\d[eE]\+?\d{3})/;
-/** A number outside of strings that is long enough to be inexact. Only for text that JSON.parse accepted. */
-const LITERAL = /-?\d[\d.eE+-]{4,}/g;
-const INTEGER = /^-?\d+(?:\.0+)?$/;
-/** Digits of the largest double before the decimal point. */
-const MAX_INTEGER_DIGITS = 309;
-/** Longest number that is shown in full in a message. */
-const SHOWN = 40;
-
-/**
- * The first inexact number of a JSON text, as written there; undefined when all are exact.
- * @param json text that JSON.parse accepts
- */
-export function inexactNumber(json: string): string | undefined {
-  if (!SUSPECT.test(json)) return undefined;
-  for (const { literal } of inexactNumbers(json)) return literal;
-  return undefined;
-}
-
-/** Error message for an inexact number. */
-export function inexactNumberMessage(literal: string): string {
-  const shown = literal.length > SHOWN ? `${literal.slice(0, SHOWN - 1)}…` : literal;
-  return `The number ${shown} cannot be represented exactly; send it as a string`;
-}
-
-/**
- * JSON.parse for responses of upstreams: inexact numbers become strings of their digits.
- * @returns the value, and how many numbers became strings
- * @throws SyntaxError like JSON.parse
- */
-export function parseExact(json: string): { value: Json; asText: number } {
-  const value = JSON.parse(json) as Json;
-  if (!SUSPECT.test(json)) return { value, asText: 0 };
-  let quoted = '';
-  let from = 0;
-  let asText = 0;
-  for (const { literal, at } of inexactNumbers(json)) {
-    quoted += `${json.slice(from, at)}"${literal}"`;
-    from = at + literal.length;
-    asText += 1;
-  }
-  return asText === 0 ? { value, asText } : { value: JSON.parse(quoted + json.slice(from)) as Json, asText };
-}
-
-/** Scans the text outside of strings, once. */
-function* inexactNumbers(json: string): Generator<{ literal: string; at: number }> {
-  for (let from = 0; from < json.length;) {
-    const quote = json.indexOf('"', from);
-    const end = quote === -1 ? json.length : quote;
-    for (const match of json.slice(from, end).matchAll(LITERAL)) {
-      if (!isExact(match[0])) yield { literal: match[0], at: from + match.index };
-    }
-    from = quote === -1 ? end : endOfString(json, quote);
-  }
-}
-
-/** Index after the closing quote of the string that starts at `quote`. */
-function endOfString(json: string, quote: number): number {
-  for (let at = quote + 1; ; at += 1) {
-    at = json.indexOf('"', at);
-    if (at === -1) return json.length;
-    let backslashes = 0;
-    while (json.charCodeAt(at - 1 - backslashes) === 92) backslashes += 1;
-    if (backslashes % 2 === 0) return at + 1;
-  }
-}
-
-function isExact(literal: string): boolean {
-  const value = Number(literal);
-  if (Number.isSafeInteger(value) || String(value) === literal) return true;
-  if (!Number.isFinite(value)) return false;
-  const point = literal.indexOf('.');
-  const whole = point === -1 ? literal : literal.slice(0, point);
-  if (whole.length > MAX_INTEGER_DIGITS + 1) return false;
-  return !INTEGER.test(literal) || significantDigits(whole) === significantDigits(String(value));
-}
-
-/** Sign, significant digits and exponent of a decimal number: equal numbers give equal text. For short input; not linear. */
-export function significantDigits(text: string): string {
-  const [mantissa = '', exponent = '0'] = text.replace(/^[+-]/, '').toLowerCase().split('e');
-  const [whole = '', fraction = ''] = mantissa.split('.');
-  const digits = `${whole}${fraction}`.replace(/^0+/, '');
-  const significant = digits.replace(/0+$/, '');
-  if (significant === '') return '0';
-  const scale = Number(exponent) - fraction.length + (digits.length - significant.length);
-  return `${text.startsWith('-') ? '-' : ''}${significant}e${scale}`;
 }

@@ -1,5 +1,5 @@
-/** Any JSON value. */
-export type Json = null | boolean | number | string | Json[] | JsonObject;
+/** Any JSON value. Integers that a double cannot represent are BigInt (`large-integers.ts`). */
+export type Json = null | boolean | number | bigint | string | Json[] | JsonObject;
 /** A JSON object. */
 export interface JsonObject {
   [key: string]: Json;

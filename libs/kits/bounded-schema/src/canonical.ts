@@ -3,7 +3,7 @@ import type { Json } from '@toolfleet/base';
 
 /**
  * Canonical JSON of RFC 8785: keys sorted by UTF-16 code units at every level, no white space, numbers and strings as
- * ECMAScript writes them. Equal values give equal text, whatever the order in which a model wrote them.
+ * ECMAScript writes them, large integers with all digits. Equal values give equal text, whatever the order in which a model wrote them.
  * @throws TypeError for numbers JSON cannot carry (RFC 8785 section 3.2.2.3)
  */
 export function canonicalJson(value: Json): string {
@@ -22,6 +22,7 @@ export function identityText(value: Json): string {
 function canonicalText(value: Json, ofText: (text: string) => string): string {
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError('NaN and Infinity have no JSON form');
   if (typeof value === 'string') return ofText(value);
+  if (typeof value === 'bigint') return String(value);
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
   if (Array.isArray(value)) {
     let text = '[';

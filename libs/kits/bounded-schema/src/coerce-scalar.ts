@@ -1,5 +1,12 @@
 import { isJsonObject, type Json } from '@toolfleet/base';
-import { BODY_EXCESS, inexactNumber, shapeExcess, shapeOfText, significantDigits } from '@toolfleet/base/json-text';
+import {
+  BODY_EXCESS,
+  parseExact,
+  shapeExcess,
+  shapeOfText,
+  significantDigits,
+  toInteger,
+} from '@toolfleet/base/json-text';
 import { chargeText, StepsExhausted, TextRefused } from './step-budget.js';
 
 /** JSON Schema's names of types. */
@@ -9,10 +16,11 @@ const TRUE = new Set(['true', 'yes', 'y', '1']);
 const FALSE = new Set(['false', 'no', 'n', '0']);
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 
-/** The JSON Schema type of a value; `integer` for numbers without a fraction. */
+/** The JSON Schema type of a value; `integer` for numbers without a fraction and large integers. */
 export function jsonType(value: Json): TypeName {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
+  if (typeof value === 'bigint') return 'integer';
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
   return typeof value as 'boolean' | 'string' | 'object';
 }
@@ -40,10 +48,10 @@ export function coerceScalar(value: Json, wanted: readonly TypeName[]): Json | u
 function convert(value: Json, type: TypeName): Json | undefined {
   switch (type) {
     case 'string':
-      return typeof value === 'number' || typeof value === 'boolean' ? toText(value) : undefined;
+      return typeof value === 'object' || typeof value === 'string' ? undefined : toText(value);
     case 'integer': {
       const number = typeof value === 'string' ? toNumber(value) : undefined;
-      return number !== undefined && Number.isInteger(number) ? number : undefined;
+      return typeof number === 'bigint' || Number.isInteger(number) ? number : undefined;
     }
     case 'number':
       return typeof value === 'string' ? toNumber(value) : undefined;
@@ -63,18 +71,24 @@ function toBoolean(value: Json): boolean | undefined {
   return FALSE.has(word) ? false : undefined;
 }
 
-/** Parses a decimal text; undefined unless the number has exactly the same digits. */
-function toNumber(text: string): number | undefined {
+/** Parses a decimal text; undefined unless the number has exactly the same digits. Integers have any number of digits. */
+function toNumber(text: string): number | bigint | undefined {
   const trimmed = text.trim();
   if (trimmed.length > 400 || !NUMBER.test(trimmed)) return undefined;
   const number = Number(trimmed);
   if (!Number.isFinite(number)) return undefined;
-  if (Number.isInteger(number) && !Number.isSafeInteger(number)) return undefined;
+  if (Number.isInteger(number) && !Number.isSafeInteger(number)) return toInteger(trimmed);
   return significantDigits(trimmed) === significantDigits(String(number)) ? number + 0 : undefined; // + 0: "-0" becomes 0, not -0
 }
 
+/** A large integer that was sent as text: its sender may have no other way. */
+export function parseLarge(value: Json, wanted: readonly TypeName[]): number | bigint | undefined {
+  const integer = typeof value === 'string' && wanted.includes('integer') ? toNumber(value) : undefined;
+  return Math.abs(Number(integer)) > Number.MAX_SAFE_INTEGER ? integer : undefined;
+}
+
 /** Formats a value; integers always with all their digits, never with an exponent. */
-function toText(value: number | boolean): string {
+function toText(value: number | bigint | boolean): string {
   return typeof value === 'number' && Math.abs(value) >= 1e21 ? BigInt(value).toString() : String(value);
 }
 
@@ -89,8 +103,9 @@ export function parseArgument(text: string): Json | undefined {
   if (excess === 'depth') throw new SyntaxError(BODY_EXCESS.depth);
   if (excess) throw new TextRefused(BODY_EXCESS[excess].replace('The body', 'JSON text'));
   chargeText(shape.nodes, text.length);
-  const parsed = JSON.parse(text) as Json;
-  return shape.longNumbers && inexactNumber(text) !== undefined ? undefined : parsed;
+  if (!shape.longNumbers) return JSON.parse(text) as Json;
+  const { value, inexact } = parseExact(text);
+  return inexact === undefined ? value : undefined;
 }
 
 /**

@@ -1,8 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { asDoubles } from '@toolfleet/base/json-text';
 import { canonicalJson } from './canonical.js';
-import { coerceScalar, fits, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
+import { coerceScalar, fits, parseLarge, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
-import { faultAt, type ArgumentFault } from './explain.js';
 import { decodeFragment, escapePointer, schemaAt } from './subschemas.js';
 import { chargeSteps } from './step-budget.js';
 
@@ -14,7 +14,7 @@ export interface Coercion {
   to: string;
 }
 
-/** `all`: every lossless conversion. `json_text`: only arrays and objects sent as JSON text (inside an OpenAPI body). */
+/** `all`: every lossless conversion. `json_text`: only arrays, objects and large integers sent as text (inside an OpenAPI body). */
 type CoercionMode = 'all' | 'json_text';
 
 /** Converts a value on its way to a schema; returns the same reference when there is nothing to convert. */
@@ -28,8 +28,6 @@ interface CoercionNotes {
   made: Coercion[];
   /** Union branches that may still be tried: nested unions multiply. */
   readonly trials: { left: number };
-  /** Faults that a validator cannot detect: integers that JSON parsing has already rounded. */
-  faults: ArgumentFault[];
 }
 
 /** Undefined when a part of the schema converts nothing. */
@@ -81,21 +79,15 @@ class Builder {
     if (wanted.length === 0) return undefined;
     const structures = wanted.filter((type) => type === 'array' || type === 'object');
     const mode = this.mode;
-    if (mode === 'json_text' && structures.length === 0) return undefined;
-    const integral = wanted.includes('integer') && !wanted.includes('number');
+    if (mode === 'json_text' && structures.length === 0 && !wanted.includes('integer')) return undefined;
     return (value, path, notes) => {
       chargeSteps(1);
       const from = jsonType(value);
-      if (fits(from, wanted)) {
-        if (integral && from === 'integer' && !Number.isSafeInteger(value)) {
-          notes.faults.push(faultAt(path, 'out_of_range', `Long value ${String(value)} out of int range`));
-        }
-        return value;
-      }
+      if (fits(from, wanted)) return value;
       const converted =
         mode === 'all'
           ? coerceScalar(value, wanted)
-          : structures.map((type) => parseStructure(value, type)).find(Boolean);
+          : (structures.map((type) => parseStructure(value, type)).find(Boolean) ?? parseLarge(value, wanted));
       if (converted === undefined) return value;
       notes.made.push({ path, from, to: jsonType(converted) });
       return converted;
@@ -158,20 +150,20 @@ class Builder {
       coerce: this.at(`${pointer}/${keyword}/${index}`),
     }));
     return (value, path, notes) => {
-      if (branches.some((branch) => this.compiled.checkAt(branch.pointer, value))) return value;
+      const seen = asDoubles(value);
+      if (branches.some((branch) => this.compiled.checkAt(branch.pointer, seen))) return value;
       let found: { value: Json; notes: CoercionNotes } | undefined;
       for (const branch of branches) {
         if (notes.trials.left <= 0) return value;
         notes.trials.left -= 1;
-        const trial: CoercionNotes = { made: [], faults: [], trials: notes.trials };
+        const trial: CoercionNotes = { made: [], trials: notes.trials };
         const candidate = branch.coerce?.(value, path, trial) ?? value;
-        if (candidate === value || !this.compiled.checkAt(branch.pointer, candidate)) continue;
+        if (candidate === value || !this.compiled.checkAt(branch.pointer, asDoubles(candidate))) continue;
         if (found && canonicalJson(found.value) !== canonicalJson(candidate)) return value; // ambiguous, and coercion never guesses
         found ??= { value: candidate, notes: trial };
       }
       if (!found) return value;
       notes.made.push(...found.notes.made);
-      notes.faults.push(...found.notes.faults);
       return found.value;
     };
   }

@@ -40,7 +40,11 @@ const COERCIONS: [type: Json, from: Json, to: Json | undefined][] = [
   ['integer', '3.5', undefined],
   ['integer', 'abc', undefined],
   ['integer', '9007199254740991', 9007199254740991],
-  ['integer', '9007199254740993', undefined],
+  ['integer', '9007199254740993', 9007199254740993n],
+  ['integer', ' -9007199254740993 ', -9007199254740993n],
+  ['integer', '9007199254740993.5', undefined],
+  ['number', '18446744073709551615', 18446744073709551615n],
+  ['string', 9007199254740993n, '9007199254740993'],
   ['integer', '0x10', undefined],
   ['integer', true, undefined],
   ['number', ' 2.50 ', 2.5],
@@ -63,7 +67,8 @@ const COERCIONS: [type: Json, from: Json, to: Json | undefined][] = [
   ['array', 'a,b', undefined],
   ['array', '{"a":1}', undefined],
   ['array', 'x', undefined],
-  ['array', '[9007199254740993]', undefined],
+  ['array', '[9007199254740993]', [9007199254740993n]],
+  ['array', '[1e999]', undefined],
   ['object', '{"a":1e400}', undefined],
   ['string', 1e22, '10000000000000000000000'],
   ['object', ' {"a":1} ', { a: 1 }],
@@ -215,6 +220,8 @@ describe('coercion', () => {
       ids: [1],
       body: { n: 1, tags: [1], note: null },
     });
+    expect(args(schema, { body: { n: '9007199254740993' } }, rules)).toEqual({ body: { n: 9007199254740993n } });
+    expect(args(schema, { body: { n: '9007199254740992' } }, rules)).toEqual({ body: { n: 9007199254740992 } });
     expect(faults(schema, { body: { n: '1' } }, rules)).toEqual([
       ['/body/n', 'type_mismatch', "Cannot coerce string '1' to integer"],
     ]);
@@ -265,7 +272,8 @@ describe('faults', () => {
     [{ type: 'integer' }, 3.5, 'type_mismatch', 'Cannot coerce float 3.5 to integer'],
     [{ type: 'integer' }, [], 'type_mismatch', 'Cannot coerce array to integer'],
     [{ type: 'integer', format: 'int32' }, 3_000_000_000, 'out_of_range', 'Long value 3000000000 out of int range'],
-    [{ type: 'integer' }, 9_007_199_254_740_992, 'out_of_range', 'Long value 9007199254740992 out of int range'],
+    [{ type: 'integer', maximum: 5 }, 9007199254740993n, 'out_of_range', "Parameter 'x' must be <= 5"],
+    [{ enum: [1, 2] }, 9007199254740993n, 'enum', "Parameter 'x' must be one of [1,2]"],
     [{ type: 'integer', minimum: 1 }, '0', 'out_of_range', "Parameter 'x' must be >= 1"],
     [{ type: 'number', exclusiveMaximum: 1 }, 1, 'out_of_range', "Parameter 'x' must be < 1"],
     [{ enum: ['a', 'b'] }, 'c', 'enum', 'Parameter \'x\' must be one of ["a","b"]'],

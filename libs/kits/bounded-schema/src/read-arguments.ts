@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
-import { countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-text';
+import { asDoubles, countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-text';
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
@@ -125,7 +125,7 @@ export class ArgumentReader {
 
   #read(raw: JsonObject, view: ArgumentView | undefined, made: Coercion[] = []): ReadArguments {
     const faults: ArgumentFault[] = [];
-    const notes = { made, faults, trials: { left: MAX_UNION_TRIALS } };
+    const notes = { made, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
     const source = view?.arguments ? this.#setByView(raw, view.arguments, faults, dropped) : raw;
     let args = source;
@@ -156,9 +156,10 @@ export class ArgumentReader {
     for (const [name, value] of this.#defaults)
       if (!Object.hasOwn(args, name)) setOwn(own(), name, typeof value === 'object' ? structuredClone(value) : value);
 
-    if (!this.#compiled.check(args)) {
+    const seen = asDoubles(args);
+    if (!this.#compiled.check(seen)) {
       const reported = new Set(faults.map((fault) => fault.param));
-      const errors = this.#compiled.errors(args);
+      const errors = this.#compiled.errors(seen);
       // Not known to be wrong: the check stopped before its end.
       if (errors[0]?.keyword === STEPS_KEYWORD) throw new StepsExhausted();
       for (const fault of explainErrors(errors, this.#compiled.checked))

@@ -68,13 +68,13 @@ function compileOrRefuse(expression: string): SelectExpression | SelectRefused {
  * @throws Error where a function gets a value of the wrong type
  */
 export function evaluateSelect({ expression, language }: SelectExpression, document: Json): Json {
-  if (language === 'jsonpath') return queryJsonpath(document, expression) as Json;
+  if (language === 'jsonpath')
+    return queryJsonpath(document as Parameters<typeof queryJsonpath>[0], expression) as Json;
   return (jmespath.search(document as Parameters<typeof jmespath.search>[0], expression) ?? null) as Json;
 }
 
 /**
- * Selects from a text: a JSON object or array, or else one string. Numbers that a double cannot hold become strings of their
- * digits.
+ * Selects from a text: a JSON object or array, or else one string.
  * @returns the value; `shape` describes the document where the expression matches nothing
  */
 export function selectFrom(text: string, selection: SelectExpression): { value: Json; shape?: string } {

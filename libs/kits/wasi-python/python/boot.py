@@ -17,10 +17,8 @@ _packages = []                                                 # names of those 
 # include: strictness.py
 # include: advice.py
 _encode = json.JSONEncoder(allow_nan=False).encode
-_long_number = re.compile(r"\d{16}").search                    # compiled now: a run may break what compiling needs
 _RESERVED = {"args", "stdin", "files", "result"}
 _LAST = "_the_last_expression"
-_SAFE_INTEGER = 2 ** 53 - 1
 _COROUTINE = 0x80                                              # CO_COROUTINE: the compiled program awaits
 _SESSION_BYTES = 1 << 20
 _READ = 1 << 16                                                # most requests at once
@@ -39,22 +37,10 @@ def _receive():
     return marshal.loads(data)
 
 # include: tools.py
-def _has_unsafe_integer(value):
-    """True when a reader of JSON with double floats would see another number."""
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, int):
-            if abs(item) > _SAFE_INTEGER: return True
-        elif isinstance(item, dict): todo.extend(item.values())
-        elif isinstance(item, (list, tuple)): todo.extend(item)
-    return False
-
 def _put_value(frame, value):
-    """JSON when it is JSON and survives the trip; NaN, infinities, huge integers and all else as repr."""
+    """JSON when it is JSON and survives the trip; NaN, infinities and all else as repr."""
     try:
-        text = _encode(value)
-        if _long_number(text) and _has_unsafe_integer(value): raise ValueError("an integer beyond 2**53")
+        _encode(value)
         frame["value"] = value
     except (TypeError, ValueError, RecursionError, OverflowError):
         try:

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { isToolError, ToolError, type JsonObject } from '@toolfleet/contracts';
-import { inexactNumber, inexactNumberMessage } from '@toolfleet/contracts/json-text';
+import { inexactNumberMessage, parseExact } from '@toolfleet/contracts/json-text';
 import { buildRequest, convertDocument, parseSpec, type BuiltRequest, type OpenApiTool } from '@toolfleet/openapi';
 import { type CommandIo, readMaxBytes, readSpec } from './read-spec.js';
 import { jsonText } from '../terminal.js';
@@ -81,13 +81,13 @@ function findTool(text: string, name: string, options: Parameters<typeof convert
 
 function parseObject(text: string): JsonObject {
   let value: unknown;
+  let inexact: string | undefined;
   try {
-    value = JSON.parse(text);
+    ({ value, inexact } = parseExact(text));
   } catch {
     // reported below
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    const inexact = inexactNumber(text);
     if (inexact === undefined) return value as JsonObject;
     throw new ToolError('ARGUMENTS_INVALID', { message: inexactNumberMessage(inexact) });
   }

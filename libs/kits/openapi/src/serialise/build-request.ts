@@ -1,4 +1,5 @@
 import { CodedError, type Json, type JsonObject } from '@toolfleet/base';
+import { toExactJson } from '@toolfleet/base/json-text';
 import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
@@ -105,7 +106,7 @@ function buildQuery(values: ReadonlyMap<ParameterPlan, Json>): string[] {
 
 /** 3.2 `in: querystring`: the parameter is the query; JSON is encoded as a whole, an object as form pairs. */
 function wholeQuery(parameter: ParameterPlan, value: Json): string {
-  if (parameter.content && /json/i.test(parameter.content)) return encodeUnreserved(JSON.stringify(value));
+  if (parameter.content && /json/i.test(parameter.content)) return encodeUnreserved(toExactJson(value));
   return queryPairs(parameter.name, value, { style: 'form', explode: true })
     .map(([name, text]) => `${name}=${text}`)
     .join('&');
@@ -117,7 +118,7 @@ function questionMark(query: readonly string[]): string {
 
 /** `content` parameters: JSON for JSON types, the text itself otherwise. */
 function contentText(mediaType: string, value: Json): string {
-  return /[/+]json\b/i.test(mediaType) || typeof value === 'object' ? JSON.stringify(value) : toText(value);
+  return /[/+]json\b/i.test(mediaType) || typeof value === 'object' ? toExactJson(value) : toText(value);
 }
 
 function buildHeaders(plan: OperationPlan, values: ReadonlyMap<ParameterPlan, Json>): [string, string][] {

@@ -1,4 +1,5 @@
 import { CodedError, type Json } from '@toolfleet/base';
+import { toExactJson } from '@toolfleet/base/json-text';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { encodePathLiteral, encodePathReserved, encodeQueryLiteral, encodeUnreserved } from './serialise-parameter.js';
 import { pathSegment, toText } from './serialise-parameter.js';
@@ -52,7 +53,7 @@ function expression(
   const value = parameter && values.get(parameter);
   if (parameter === undefined || value === undefined) return '';
   if (parameter.content !== undefined) {
-    return encodeUnreserved(/json/i.test(parameter.content) ? JSON.stringify(value) : toText(value));
+    return encodeUnreserved(/json/i.test(parameter.content) ? toExactJson(value) : toText(value));
   }
   const reserved = name.startsWith('+');
   return pathSegment(reserved ? name.slice(1) : name, value, parameter, reserved ? encodePathReserved : undefined);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, CodedError, type Json, type JsonObject } from '@toolfleet/base';
+import { toExactJson } from '@toolfleet/base/json-text';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
 import { queryPairs, toText } from './serialise-parameter.js';
 
@@ -13,7 +14,7 @@ interface BuiltBody {
 export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
   switch (plan.kind) {
     case 'json':
-      return { contentType: plan.content_type, bytes: JSON.stringify(value) };
+      return { contentType: plan.content_type, bytes: toExactJson(value) };
     case 'form':
       // A document may declare a form as a string: then it is the encoded form itself.
       return { contentType: plan.content_type, bytes: isJsonObject(value) ? formText(plan, value) : toText(value) };
@@ -42,7 +43,7 @@ function formText(plan: BodyPlan, body: JsonObject): string {
     const style = encoding.style ?? 'form';
     const json = !styled && (isJsonObject(value) || (value !== null && isJson(encoding.content_type)));
     pairs.push(
-      ...queryPairs(name, json ? JSON.stringify(value) : value, {
+      ...queryPairs(name, json ? toExactJson(value) : value, {
         style,
         explode: encoding.explode ?? style === 'form',
         allow_reserved: encoding.allow_reserved,
@@ -76,9 +77,9 @@ function toPart(plan: BodyPlan, name: string, value: Json, encoding: PropertyEnc
     return { name, content: base64Bytes(value, `body.${name}`), filename: name, contentType };
   }
   if (typeof value === 'object' && value !== null) {
-    return { name, content: JSON.stringify(value), contentType: declared ?? 'application/json' };
+    return { name, content: toExactJson(value), contentType: declared ?? 'application/json' };
   }
-  return { name, content: isJson(declared) ? JSON.stringify(value) : toText(value), contentType: declared };
+  return { name, content: isJson(declared) ? toExactJson(value) : toText(value), contentType: declared };
 }
 
 function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
@@ -86,7 +87,7 @@ function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
     const contentType = typeof value.content_type === 'string' ? value.content_type : plan.content_type;
     return { contentType, bytes: base64Bytes(value.content_base64, 'body.content_base64') };
   }
-  if (typeof value !== 'string') return { contentType: plan.content_type, bytes: JSON.stringify(value) };
+  if (typeof value !== 'string') return { contentType: plan.content_type, bytes: toExactJson(value) };
   return { contentType: plan.content_type, bytes: base64Bytes(value, 'body') };
 }
 

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json } from '@toolfleet/base';
+import { toExactJson } from '@toolfleet/base/json-text';
 
 /** Serialisation fields of a Parameter or Encoding Object, with defaults resolved. */
 interface Styling {
@@ -15,7 +16,7 @@ export function defaultStyle(place: string): string {
 /** Formats a primitive. Null is the empty string; values nested deeper than a style supports become JSON. */
 export function toText(value: Json): string {
   if (value === null) return '';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'object' ? toExactJson(value) : String(value);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { EpochMs, Json } from '@toolfleet/base';
+import { parseExact, toExactJson } from '@toolfleet/base/json-text';
 import type { FileContent } from '../wasi/file-tree.js';
 import type { Strictness } from './strictness.js';
 
@@ -135,7 +136,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
   const { code, args, stdin, strictness, session, program } = request;
   return marshal({
     code,
-    args: args === null ? null : JSON.stringify(args),
+    args: args === null ? null : toExactJson(args),
     stdin,
     strictness,
     session,
@@ -143,7 +144,7 @@ export function encodeRequest(request: RunRequest): Uint8Array {
     extra_modules: request.extraModules,
     packages: request.packages ?? [],
     keep_session: request.keepSession,
-    program: program ? { seed: program.seed, inputs: JSON.stringify(program.inputs) } : null,
+    program: program ? { seed: program.seed, inputs: toExactJson(program.inputs) } : null,
   });
 }
 
@@ -181,7 +182,7 @@ function readFrame(bytes: Uint8Array | null): Outcome | null {
   if (!bytes) return null;
   let frame: unknown;
   try {
-    frame = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    frame = parseExact(new TextDecoder('utf-8', { fatal: true }).decode(bytes)).value;
   } catch {
     return null;
   }

@@ -41,7 +41,7 @@ export function instant(text: string | undefined): string | undefined {
   if (count !== undefined) return new Date(Date.now() - Number(count) * UNITS[unit]!).toISOString();
   if (text !== undefined && Number.isNaN(Date.parse(text)))
     throw new CliError(
-      `"${text}" is no time; write 2026-01-31, 2026-01-31T12:00:00Z, or so long ago: 30m, 2h, 7d`,
+      `"${text}" cannot be read as a time; write 2026-01-31, 2026-01-31T12:00:00Z, or so long ago: 30m, 2h, 7d`,
       EXIT.usage,
     );
   return text;

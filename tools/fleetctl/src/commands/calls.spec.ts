@@ -27,7 +27,7 @@ const answer = (body: object) => () => ({ status: 200, body });
 const page = (calls: object[], next?: string) => ({ enabled: true, calls, next });
 
 describe('calls', () => {
-  it('are not asked for when a time is no time', async () => {
+  it('are not asked for when a time cannot be read', async () => {
     const { code, error } = await run(['calls', '--from', 'yesterday']);
     expect([code, error]).toEqual([2, expect.stringContaining('so long ago: 30m, 2h, 7d')]);
     expect(seen).toEqual([]);

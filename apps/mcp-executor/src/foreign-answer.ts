@@ -142,7 +142,7 @@ const WHOLE = /^(\s*)([^]+)$/g;
 const LINE = /^(data: ?)?([^\r\n]+)/gm;
 
 /** Member of a result that has large integers: the JSON of the result. The SDK would round them, and does not read this. */
-const EXACT = `exact:${randomUUID()}`;
+const EXACT = `exact-${randomUUID()}`;
 
 /** An answer for the SDK, from which `unpackExact` gets the result. */
 function packed<T>(message: T): T {

@@ -3,9 +3,13 @@
  * Ratios within one run only, each of the fastest of several runs, so that a busy machine makes no difference.
  */
 import { hash } from 'node:crypto';
+import { setFlagsFromString } from 'node:v8';
 import { describe, expect, it } from 'vitest';
 import { FULL_LENGTH } from './abused-fleet.js';
 import { CALLER_TEXT, ENDS, repeated, STARTS, UNITS, type CallerTextRow } from './caller-text.js';
+
+// Work that allocates waits for the threads that collect garbage; on a busy machine these wait for their turn, at one length and not at another.
+setFlagsFromString('--single-threaded-gc');
 
 /** Long enough to be measured. Inputs grow until the work takes that long, or until `MOST`. */
 const MEASURABLE_MS = FULL_LENGTH ? 3 : 1.5;
@@ -20,9 +24,9 @@ const MOST_RATIO = 3;
 const ATTEMPTS = 100;
 /** From this many attempts on, the median of their ratios counts too. */
 const PAIRED_ATTEMPTS = 9;
-/** After these attempts each one waits, so that they outlast what else keeps the cores busy. */
+/** After these attempts each measurement waits first: what has slept gets a whole turn on a busy core. */
 const QUICK_ATTEMPTS = 10;
-const BETWEEN_ATTEMPTS_MS = 50;
+const REST_MS = 25;
 const RUNS = 3;
 
 function fastest(work: () => unknown, runs = RUNS): number {
@@ -53,13 +57,17 @@ function growth(prepare: (length: number) => () => unknown, most: number): { rat
   let ratio = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < ATTEMPTS && ratio > MOST_RATIO; attempt += 1) {
     const at = attempt % 2;
-    if (attempt >= QUICK_ATTEMPTS) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BETWEEN_ATTEMPTS_MS);
+    const measure = (size: number): number => {
+      const work = prepare(size);
+      if (attempt >= QUICK_ATTEMPTS) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, REST_MS);
+      return fastest(work);
+    };
     const base = length >> at;
-    const once = fastest(prepare(base));
+    const once = measure(base);
     onceMs[at] = Math.min(onceMs[at]!, once);
     // As long as the input may be, and still nothing to measure.
     if (attempt === 0 && onceMs[at] < MEASURABLE_MS / 4) return { ratio: 1, length };
-    const twice = fastest(prepare(2 * base));
+    const twice = measure(2 * base);
     twiceMs[at] = Math.min(twiceMs[at]!, twice);
     paired.push(twice / once);
     ratio = twiceMs[at] / onceMs[at];

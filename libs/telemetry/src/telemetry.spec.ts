@@ -1,3 +1,4 @@
+import '@toolfleet/base/json-text'; // writes large integers as strings, in each service
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';

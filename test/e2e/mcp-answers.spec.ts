@@ -2,6 +2,7 @@
  * What MCP servers may answer, through a fleet and both of its entry points: an answer ends its call, and is read as far as it can be. The
  * project's own example server is a source, too.
  */
+import { fileURLToPath } from 'node:url';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { eventually } from '@toolfleet/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -97,7 +98,7 @@ const LOST: Record<string, ScriptedReply> = {
   },
 };
 
-/** Answers of servers by other authors: of the SDKs for TypeScript, Python and Go, of FastMCP, and of a proxy. */
+/** Answers of ten kinds of servers by other authors: of SDKs, of FastMCP, of a proxy, of both revisions. */
 const RECORDED = [
   { result: { content: [hi] } },
   { result: { content: [hi], structuredContent: { result: 'hi' }, isError: false } },
@@ -119,6 +120,10 @@ const RECORDED = [
     },
   },
   { result: { content: [hi, { type: 'resource', resource: { uri: 'x://r', mimeType: 'text/plain', text: 'r' } }] } },
+  { result: { content: [hi, { type: 'resource', resource: { uri: 'x://b', mimeType: 'a/b', blob: 'AAAA' } }] } },
+  { result: { content: [hi, { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' }], _meta: { cost: 0.5 } } },
+  { result: { content: [hi], structuredContent: { items: [{ id: 1, tags: [] }], next: null } } },
+  { result: { content: [hi, { ...hi, text: 'on line 1' }], isError: true } },
 ].map((body) => ({ jsonrpc: '2.0', id: 1, ...body }));
 /** A shipped list of two tools, and the answer to `initialize` of a server with all capabilities. */
 const OPENING = {
@@ -156,6 +161,15 @@ const opened = sampled(OPENINGS, Math.min(STRIDE, 12)).filter(
   (change) =>
     !['result.tools', 'result.protocolVersion', 'result.capabilities.tools'].some((path) => concerns(change, path)),
 );
+/** Every second one of the changes that leave the id, by which answers over stdio find their requests. */
+const openedOverStdio = opened.flatMap((change, at) => (at % 2 === 1 && !concerns(change, 'id') ? [at] : []));
+const BRIDGE = fileURLToPath(new URL('../fleet/stdio-bridge.mjs', import.meta.url));
+/** The server of a path as a local one. */
+const overStdio = (path: string) => ({
+  command: process.execPath,
+  args: [BRIDGE, `${scripted.origin}${path}`],
+  trusted: true,
+});
 /** The answer with a change that calls get now. */
 let current: (id: unknown) => ScriptedReply;
 
@@ -200,6 +214,7 @@ const REPLIES: Record<string, ScriptedReplies> = {
     return results[method] && { body: { result: results[method] } };
   },
   '/changed': ({ method, id }) => (method === 'tools/call' ? current(id) : undefined),
+  '/piped': ({ method, id }) => (method === 'tools/call' ? current(id) : undefined),
   ...Object.fromEntries(Object.entries(PROBES).map(([name, replies]) => [`/probe/${name}`, replies])),
   ...Object.fromEntries(
     opened.map((change, at) => [
@@ -227,7 +242,8 @@ beforeAll(async () => {
         unreadable: { body: { result: { content: [video] } }, annotations: REPEATABLE },
       },
       '/other': plain,
-      '/changed': { plain: plain.plain },
+      '/changed': plain,
+      '/piped': plain,
       ...Object.fromEntries(pathsOf('/probe/', '/lost_').map((path) => [path, plain])),
     },
     REPLIES,
@@ -247,10 +263,15 @@ beforeAll(async () => {
         ...Object.fromEntries(
           pathsOf('/').map((path) => [nameOf(path), { url: `${scripted.origin}${path}`, trusted: true }]),
         ),
+        piped: overStdio('/piped'),
+        ...Object.fromEntries(openedOverStdio.map((at) => [`opened-${at}`, overStdio(`/opened/${at}`)])),
         'probe-silent': { url: `${scripted.origin}/probe/silent`, trusted: true, start_seconds: 2 },
       },
     },
-    env: { EGRESS_ALLOWED_ENDPOINTS: `${scripted.origin},${everything.origin},${asking.origin}` },
+    env: {
+      EGRESS_ALLOWED_ENDPOINTS: `${scripted.origin},${everything.origin},${asking.origin}`,
+      TOOLFLEET_LOCAL: 'true',
+    },
     tools: ['raw_by_400', 'raw_unreadable', 'other_plain', 'every_echo'],
   });
 });
@@ -453,19 +474,22 @@ it('a question of the example of the SDK reaches the caller whose call is open',
   }
 });
 
-it('no change of a member loses a text, sends a call twice or opens a breaker', async () => {
-  await fleet.untilListed(['changed_plain']);
-  const changes = sampled(ANSWERS, STRIDE);
+it.each([
+  ['HTTP', 'changed', ANSWERS],
+  ['stdio', 'piped', ANSWERS.filter((change) => !concerns(change, 'id'))],
+])('no change of a member loses a text, sends a call twice or opens a breaker, over %s', async (_, name, answers) => {
+  await fleet.untilListed([`${name}_plain`]);
+  const changes = sampled(answers, STRIDE);
   expect(changes.length).toBeGreaterThan(0);
   for (const [at, change] of changes.entries()) {
-    const isStream = at % 2 === 1;
+    const isStream = name === 'changed' && at % 2 === 1;
     current = (id) => ({
       type: isStream ? EVENTS : undefined,
       text: JSON.stringify(change.answer, (key, value: unknown) => (key === 'id' && value === 1 ? id : value)),
     });
-    const before = scripted.seen.get('/changed plain') ?? 0;
-    const { text } = await (at % 4 < 2 ? overHttp : overMcp)('changed_plain', { at });
-    expect(scripted.seen.get('/changed plain'), change.what).toBe(before + 1);
+    const before = scripted.seen.get(`/${name} plain`) ?? 0;
+    const { text } = await (at % 4 < 2 ? overHttp : overMcp)(`${name}_plain`, { at });
+    expect(scripted.seen.get(`/${name} plain`), change.what).toBe(before + 1);
     const mayLose = ['result.content.0.text', 'result.content.0.type'].some((path) => concerns(change, path));
     if (!mayLose) expect(text, change.what).toContain('hi');
   }

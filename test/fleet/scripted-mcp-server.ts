@@ -39,6 +39,8 @@ export interface ScriptedMcpServer {
   stop(): Promise<void>;
 }
 
+/** Of a local server (`stdio-bridge.mjs`), whose session is its process. */
+const LOCAL = 'local';
 const JSON_TYPE = 'application/json';
 
 /**
@@ -58,7 +60,8 @@ export async function startScriptedMcpServer(
     const { id, method, params = {} } = body;
     const count = (what: string) => seen.set(`${path} ${what}`, (seen.get(`${path} ${what}`) ?? 0) + 1);
     count(method);
-    const isLost = method !== 'server/discover' && method !== 'initialize' && session !== `session-${generation}`;
+    const opens = method === 'server/discover' || method === 'initialize';
+    const isLost = !opens && session !== LOCAL && session !== `session-${generation}`;
     const say = (more: object, status = 200, type = JSON_TYPE, text?: string) => {
       const json = text ?? JSON.stringify({ jsonrpc: '2.0', id, ...more });
       const isStream = type === 'text/event-stream';

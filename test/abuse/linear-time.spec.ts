@@ -77,7 +77,8 @@ function growth(prepare: (length: number) => () => unknown, most: number): { rat
 }
 
 describe.each(CALLER_TEXT)('$name', ({ worst, most = MOST }: CallerTextRow) => {
-  it.each(Object.entries(worst))('of %s', (_, prepare) => {
+  // Measured again where another program came between: quadratic work fails each time.
+  it.each(Object.entries(worst))('of %s', { retry: 2 }, (_, prepare) => {
     expect(growth(prepare, most).ratio).toBeLessThanOrEqual(MOST_RATIO);
   });
 });

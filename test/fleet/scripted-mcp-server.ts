@@ -39,7 +39,7 @@ export interface ScriptedMcpServer {
   stop(): Promise<void>;
 }
 
-/** Of a local server (`stdio-bridge.mjs`), whose session is its process. */
+/** Session of a local server (`stdio-bridge.mjs`): it lasts as long as the process. */
 const LOCAL = 'local';
 const JSON_TYPE = 'application/json';
 

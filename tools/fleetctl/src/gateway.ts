@@ -30,7 +30,7 @@ export class Refused extends CliError {
   }
 }
 
-/** The one answer without a code or hint of its own. */
+/** The one error answer without a code or hint. */
 const DANGEROUS = {
   error: 'Tool not available via direct execution',
   hint: 'The tool, or one of these arguments, is dangerous: only internal callers run it, over NATS',

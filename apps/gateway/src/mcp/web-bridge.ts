@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isJsonObject, type Json } from '@toolfleet/contracts';
 import { drained } from '../server/connections.js';
 
-/** Headers of the connection, which is Node's affair: an answer that kept it alive would hold it open for a client that wants its end. */
+/** Headers of the connection, set by Node alone: an answer that kept it alive would hold it open for a client that wants its end. */
 const OF_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding'];
-/** Also the credentials, which have served their purpose before the SDK runs. */
+/** Also the credentials: they have served their purpose before the SDK runs. */
 const DROPPED = new Set([...OF_CONNECTION, 'authorization', 'x-api-key', 'cookie', 'content-length']);
 
 /** A JSON-RPC response that is an error. */

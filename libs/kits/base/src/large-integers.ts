@@ -15,7 +15,7 @@ import type { Json } from './json.js';
 const LONG = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
 const LARGE_EXPONENT = /[eE]\+?\d\d\d+(?:[\s,\]}]|$)/;
 const INTEGER = /^[+-]?\d+(?:\.0+)?$/;
-/** Longest text of an integer. The largest double has 309 digits. */
+/** Maximum length of the text of an integer. Doubles have up to 309 digits. */
 const MAX_INTEGER_CHARS = 400;
 /** A number that is shorter is exact. */
 const MIN_INEXACT_CHARS = 5;

@@ -351,6 +351,20 @@ describe('copies of a call', () => {
     sent.end();
   });
 
+  it('do not run again after a broker that stood still', async () => {
+    const options = { bumpFence, timeoutMs: 60_000 };
+    const body = message('c4', { journalled: false, work_ms: 100 });
+    const replied = client.requestAcked('x.run', body, options);
+    await eventually('it runs', () => ran('c4') === 1);
+    nats.pause();
+    await sleep(2_000);
+    nats.resume();
+    expect(await replied).toEqual({ ok: true });
+    // Copies were sent meanwhile, and the executor has received them before this.
+    await untilAccepted(() => client.requestAcked('x.run', message('c5', { journalled: false }), options));
+    expect([fences.length > 0, ran('c4')]).toEqual([true, 1]);
+  });
+
   it('of another caller, and calls that start again, run', async () => {
     const one = await copies('c3', '_INBOX.c3a');
     const other = await copies('c3', '_INBOX.c3b');

@@ -61,9 +61,11 @@ export class InFlightCalls {
   }
 }
 
-/** How long replies are kept: four rounds of sending again. */
-const KEPT_MS: Milliseconds = 1_000;
+/** How long replies are kept: a broker that stood still delivers copies seconds after their call has ended. */
+const KEPT_MS: Milliseconds = 10_000;
 const MAX_KEPT = 10_000;
+/** Of all kept replies. */
+const MAX_KEPT_TOTAL_BYTES = 32 * 1024 * 1024;
 /** Longest reply that is kept for copies of its call; copies of a call with a longer reply get none. */
 const MAX_KEPT_BYTES = 16 * 1024;
 
@@ -74,6 +76,8 @@ export interface ServedCall {
   fence: number;
   /** Sends the reply to a copy that arrived after it. */
   repeat?: ((reply: string) => void) | undefined;
+  /** Size of the reply that `repeat` keeps. */
+  keptBytes: number;
   /** On the monotonic clock; 0 while the call runs. */
   endedAt: Milliseconds;
 }
@@ -87,6 +91,7 @@ export class ResentCalls {
   readonly #running = new Map<string, ServedCall>();
   /** In the order in which they ended. */
   readonly #ended = new Map<string, ServedCall>();
+  #keptBytes = 0;
 
   constructor(private readonly clock: Clock) {}
 
@@ -109,7 +114,7 @@ export class ResentCalls {
   }
 
   begin(key: string, fence: number, reply: string): ServedCall {
-    const call: ServedCall = { reply, fence, endedAt: 0 };
+    const call: ServedCall = { reply, fence, keptBytes: 0, endedAt: 0 };
     this.#running.set(key, call);
     return call;
   }
@@ -119,18 +124,29 @@ export class ResentCalls {
     if (this.#running.get(key) === call) this.#running.delete(key);
     if (bytes === undefined) return;
     call.endedAt = this.clock.monotonic();
-    if (bytes <= MAX_KEPT_BYTES) call.repeat = repeat;
-    this.#ended.delete(key);
+    if (bytes <= MAX_KEPT_BYTES) {
+      call.repeat = repeat;
+      call.keptBytes = bytes;
+      this.#keptBytes += bytes;
+    }
+    const before = this.#ended.get(key);
+    if (before) this.#drop(key, before);
     this.#ended.set(key, call);
   }
 
   #forget(): void {
     const before = this.clock.monotonic() - KEPT_MS;
     for (const [key, call] of this.#ended) {
-      if (call.endedAt > before && this.#ended.size <= MAX_KEPT) return;
-      this.#ended.delete(key);
-      // Dead tables of the map would keep the reply; see `InFlight`.
-      call.repeat = undefined;
+      const fits = this.#ended.size <= MAX_KEPT && this.#keptBytes <= MAX_KEPT_TOTAL_BYTES;
+      if (call.endedAt > before && fits) return;
+      this.#drop(key, call);
     }
+  }
+
+  #drop(key: string, call: ServedCall): void {
+    this.#ended.delete(key);
+    this.#keptBytes -= call.keptBytes;
+    // Dead tables of the map would keep the reply; see `InFlight`.
+    call.repeat = undefined;
   }
 }

@@ -69,6 +69,12 @@ describe('deadline and attempt timeout', () => {
     expect(await over(deaf.clock, 1_000, deaf.call({ timeLeftMs: 1_000 }))).toMatchObject({
       failure: { code: 'ATTEMPT_TIMED_OUT' },
     });
+    const failing = anEngine({ idempotent: true }, new ScriptedExecutor(hangs));
+    failing.ports.cache.getStale = () => new Promise(() => {});
+    expect(await over(failing.clock, 1_250, failing.call({ timeLeftMs: 1_000 }))).toMatchObject({
+      failure: { code: 'ATTEMPT_TIMED_OUT', message: "Tool 'adder' timed out after 1000ms" },
+      attempts: 1,
+    });
   });
 
   test('a caller that cancels stops the work at once', async () => {

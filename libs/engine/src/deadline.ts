@@ -59,15 +59,16 @@ async function withinDeadline(
 
 /** Ends a call that was stopped between two steps: as refused when no attempt had begun, else as failed. */
 function interrupted({ attempts, tool, request }: ActiveCall, reason: unknown): CallResult {
-  const end = (error: ToolError) => explainFailure(request.target.toolName, failed(error));
+  const end = (error: ToolError) => explainFailure(request.target.toolName, failed(error, { attempts }));
   if (!(reason instanceof TimedOut)) return end(toCancellation(reason));
   if (attempts === 0) throw deadlineExceeded();
   if (tool?.idempotent !== true) {
     const message = `It is not known whether '${request.target.toolName}' took effect`;
     return end(new ToolError('OUTCOME_UNKNOWN', { message }));
   }
-  const message = `Tool '${request.target.toolName}' timed out: the deadline of the call passed`;
-  return end(new ToolError('ATTEMPT_TIMED_OUT', { message }));
+  const timeoutMs = Math.round(reason.timeoutMs);
+  const message = `Tool '${request.target.toolName}' timed out after ${timeoutMs}ms`;
+  return end(new ToolError('ATTEMPT_TIMED_OUT', { message, details: { timeout_ms: timeoutMs } }));
 }
 
 /** The reason of an abort that was not a time-out: the ToolError it was aborted with, else CANCELLED. */

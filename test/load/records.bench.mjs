@@ -1,14 +1,15 @@
 /**
- * What recording costs a gateway per call, and the store of calls: rows per second, bytes per million rows, and how long lists and sums
- * take over many rows. CPU time depends less on what else the machine does; PostgreSQL's is not in it.
+ * What recording costs a gateway per call, and the store of calls: rows per second, bytes per million rows, how long lists and sums
+ * take over many rows, and the longest delay of the event loop meanwhile. CPU time depends less on what else the machine does; PostgreSQL's is not in it.
  * `node test/load/records.bench.mjs [rows] [postgres URL]`; without a URL the embedded SQLite in a folder of its own.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import pg from 'pg';
-import { CallStore } from '../../apps/records/dist/call-store.js';
+import { RecordedCallStore } from '../../apps/records/dist/call-store.js';
 import { postgresDialect, sqliteDialect } from '../../libs/database/dist/index.js';
 import { CallBodies } from '../../libs/records/dist/call-bodies.js';
 import { CallRecorder } from '../../libs/records/dist/call-recorder.js';
@@ -39,7 +40,7 @@ const DAYS = 10;
 const ROUNDS = 40;
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
-const store = new CallStore(
+const store = new RecordedCallStore(
   url ? postgresDialect(url, { application: 'bench' }) : sqliteDialect(join(folder, 'records.db')),
 );
 await store.open();
@@ -113,6 +114,8 @@ const LISTS = {
 for (const [name, query] of Object.entries(LISTS)) {
   const times = [];
   const cpuBefore = process.cpuUsage();
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
   for (let round = 0; round < ROUNDS && times.reduce((sum, ms) => sum + ms, 0) < 10_000; round += 1) {
     const from = performance.now();
     await store.list({ limit: 100, ...query() });
@@ -120,9 +123,12 @@ for (const [name, query] of Object.entries(LISTS)) {
   }
   const { user, system } = process.cpuUsage(cpuBefore);
   const cpuMs = (user + system) / 1_000 / times.length;
+  delay.disable();
+  const delayed = `the event loop delayed by at most ${(delay.max / 1e6).toFixed(0)} ms`;
   times.sort((a, b) => a - b);
   const at = (share) => times[Math.min(times.length - 1, Math.floor(times.length * share))].toFixed(1);
-  console.log(`${name}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, ${cpuMs.toFixed(1)} ms of CPU (${times.length} lists)`);
+  const cpu = `${cpuMs.toFixed(1)} ms of CPU`;
+  console.log(`${name}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, ${cpu} (${times.length} lists), ${delayed}`);
 }
 await store.close();
 rmSync(folder, { recursive: true, force: true });

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { RuleTests } from '../../libs/rules/dist/rule-tests.js';
-import { CallStore } from '../../apps/records/dist/call-store.js';
+import { RecordedCallStore } from '../../apps/records/dist/call-store.js';
 import { sqliteDialect } from '../../libs/database/dist/index.js';
 import { SystemClock } from '../../libs/resilience/dist/index.js';
 
@@ -21,7 +21,7 @@ const USERS = 1_000;
 const NAMES = ['calculator', 'file_write', 'file_read', ...Array.from({ length: 200 }, (_, index) => `tool_${index}`)];
 
 const folder = mkdtempSync(join(tmpdir(), 'toolfleet-bench-'));
-const store = new CallStore(sqliteDialect(join(folder, 'records.db')));
+const store = new RecordedCallStore(sqliteDialect(join(folder, 'records.db')));
 await store.open();
 const start = Date.now() - DAYS * 86_400_000;
 const step = (DAYS * 86_400_000) / ROWS;

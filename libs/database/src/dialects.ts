@@ -1,18 +1,15 @@
-import { mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import Database from 'better-sqlite3';
+import { join } from 'node:path';
 import {
   PostgresAdapter,
   PostgresDialect,
-  SqliteDialect,
   type Dialect,
   type Kysely,
   type PostgresPoolClient,
   type QueryExecutorProvider,
-  type SqliteDatabase,
-  type SqliteStatement,
 } from 'kysely';
 import pg from 'pg';
+import { sqliteDialect } from './sqlite.js';
+import { toParameter } from './parameters.js';
 
 /*
  * Both drivers read values as written, by the types of the columns: numbers, booleans and JSON values arrive as such, and a null as an absent
@@ -26,92 +23,13 @@ export const isPostgres = (db: QueryExecutorProvider): boolean => db.getExecutor
 // oxlint-disable-next-line typescript/no-explicit-any -- each service has its own
 export type AnyDb = Kysely<any>;
 
-/** A value as a driver takes it. PostgreSQL cannot store the character NUL, and texts of upstreams may have it. */
-function toParameter(value: unknown): unknown {
-  if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value;
-  return typeof value === 'object' && value !== null && !Buffer.isBuffer(value) ? JSON.stringify(value) : value;
-}
-
 type StoredRow = Record<string, unknown>;
 
-/** Removes the members that are null, and reads others in place. */
-function readRow(row: StoredRow, readers: Readonly<Record<string, (value: never) => unknown>> = {}): StoredRow {
+/** Removes the members that are null. */
+function readRow(row: StoredRow): StoredRow {
   const read: StoredRow = {};
-  for (const name in row) {
-    const value = row[name];
-    if (value !== null) read[name] = readers[name]?.(value as never) ?? value;
-  }
+  for (const name in row) if (row[name] !== null) read[name] = row[name];
   return read;
-}
-
-/** The embedded SQLite, owned by one process. With WAL and synchronous=FULL, a committed row survives a power failure. */
-export function sqliteDialect(file: string): Dialect {
-  return new SqliteDialect({
-    database: () => {
-      if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true });
-      const database = new Database(file);
-      database.pragma('journal_mode = WAL');
-      database.pragma('synchronous = FULL');
-      database.pragma('busy_timeout = 5000');
-      return Promise.resolve(withStatementCache(database));
-    },
-  });
-}
-
-/** Prepared statements to keep. The service uses a handful, and reports with filters some more. */
-const MAX_STATEMENTS = 64;
-
-/** Prepares each statement once, because parsing an INSERT of 64 rows costs about as much as running it. */
-function withStatementCache(database: Database.Database): SqliteDatabase {
-  const prepared = new Map<string, SqliteStatement>();
-  return {
-    close: () => void database.close(),
-    prepare: (text) => {
-      let statement = prepared.get(text);
-      if (!statement) {
-        if (prepared.size >= MAX_STATEMENTS) prepared.delete(prepared.keys().next().value as string);
-        statement = readingStatement(database.prepare(text));
-        prepared.set(text, statement);
-      }
-      return statement;
-    },
-  };
-}
-
-/** SQLite has neither booleans nor JSON values; the declared types of the columns tell. */
-const SQLITE_READERS: Readonly<Record<string, (value: never) => unknown>> = {
-  boolean: (value: number) => value === 1,
-  json_text: (value: string): unknown => JSON.parse(value),
-};
-
-function readingStatement(statement: Database.Statement): SqliteStatement {
-  const sent = (parameters: readonly unknown[]) => {
-    const values: unknown[] = [];
-    // A loop, because an INSERT has thousands of parameters.
-    for (const value of parameters) {
-      if (typeof value === 'number') values.push(value);
-      else if (typeof value === 'boolean') values.push(value ? 1 : 0);
-      else if (value === undefined || value === null) values.push(null);
-      else if (typeof value === 'string' && !value.includes('\0')) values.push(value);
-      else values.push(toParameter(value));
-    }
-    return values;
-  };
-  const columns = statement.reader ? statement.columns() : [];
-  const readers = Object.fromEntries(
-    columns.flatMap(({ name, type }) => {
-      const reader = SQLITE_READERS[type ?? ''];
-      return reader ? [[name, reader]] : [];
-    }),
-  );
-  return {
-    reader: statement.reader,
-    all: (parameters) => statement.all(...sent(parameters)).map((row) => readRow(row as StoredRow, readers)),
-    run: (parameters) => statement.run(...sent(parameters)),
-    iterate: () => {
-      throw new Error('rows are not streamed');
-    },
-  };
 }
 
 /** How a service signs in to PostgreSQL. */

@@ -1,6 +1,7 @@
 export { BulkInsert, inParts, Prepared } from './bulk-insert.js';
 export { DAY_MS, DayPartitions, epochDay } from './day-partitions.js';
-export { databaseSettings, isPostgres, postgresDialect, serviceDialect, sqliteDialect } from './dialects.js';
+export { databaseSettings, isPostgres, postgresDialect, serviceDialect } from './dialects.js';
+export { sqliteDialect } from './sqlite.js';
 export { migrate, type Migration, type Migrations } from './migrate.js';
 export { erase, eraseIds, lockRow, newestFirst, ofOwner, ofTenants, type Owner, type Tenants } from './rows.js';
 export {

@@ -1,7 +1,8 @@
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { Kysely, sql, type Dialect } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { isPostgres, postgresDialect, sqliteDialect } from './dialects.js';
+import { isPostgres, postgresDialect } from './dialects.js';
+import { sqliteDialect } from './sqlite.js';
 import { migrate, type Migrations } from './migrate.js';
 import { erase, eraseIds, newestFirst, ofOwner, ofTenants } from './rows.js';
 import { bytes, createTables, each, flag, integer, json, maybe, real, serial, table, text } from './table.js';

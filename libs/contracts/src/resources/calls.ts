@@ -4,7 +4,6 @@ import type { JsonObject } from '@toolfleet/base/json';
 import {
   anything,
   choice,
-  closed,
   flag,
   instant,
   integer,
@@ -16,75 +15,21 @@ import {
   object,
   record,
   text,
-  type RecordOf,
   type Schema,
   type Value,
 } from '../json-schema.js';
-import { TOOL_DETAILS } from '../tool-definition.js';
 import { answer, empty, events, file, type Routes } from './route.js';
+import { TOOLSET } from './tools.js';
 
 /** Shapes in which batches answer, by model provider. */
 export const RESULT_FORMATS = ['openai', 'openai-responses', 'anthropic', 'gemini'] as const;
-/** `inline`: schemas without `$defs`, for providers that refuse references. */
-export const SCHEMA_STYLES = ['defs', 'inline'] as const;
-/** Forms of tools: definitions, typed stubs and models for Python, and types for TypeScript. */
-export const LIST_FORMATS = [
-  'native',
-  'openai',
-  'openai-strict',
-  'openai-responses',
-  'openai-responses-strict',
-  'anthropic',
-  'gemini',
-  'mcp',
-  'python',
-  'pydantic',
-  'typescript',
-] as const;
-
-/** Limits of the calls of a tool, the same in every list. */
-export const TOOL_LIMITS = {
-  rate_limit: number('Calls per minute and tenant; 0: no limit'),
-  timeout_seconds: number('Longest attempt'),
-  memory_limit_mb: nullable(
-    number(),
-    'MiB of a run, or of the process of its server or plugin; null: it has no limit of its own',
-  ),
-  max_request_bytes: integer('Largest request with its arguments'),
-  max_result_bytes: nullable(
-    integer(),
-    'Largest result: of MCP and OpenAPI tools the response of the server (OpenAPI cuts longer ones), of Python the value; null for `read_result`',
-  ),
-};
-/** The limits that calls of a tool have. */
-export type ToolLimits = RecordOf<typeof TOOL_LIMITS>;
-
-const LISTED_TOOL = named(
-  'Tool',
-  record(
-    {
-      name: text(),
-      description: text(),
-      category: text(),
-      version: text(),
-      parameters: object('JSON Schema of the arguments'),
-      ...TOOL_LIMITS,
-      cost_per_use: number('USD per call'),
-      available: maybe(flag('False while no executor serves the tool; otherwise absent')),
-      tags: maybe(list(text())),
-    },
-    'A tool in the form native; with format, it is in the form of a model provider',
-  ),
-);
-/** A tool as `GET /api/v1/tools` lists it. */
-export type ListedTool = Value<typeof LISTED_TOOL>;
-
 const CONTENT = list(
   object(),
   'Images, audio, links and embedded resources in the format of MCP; absent when there are none',
 );
 
-const SHANNON_RESULT = {
+/** Members of a result as Shannon's clients read it. */
+export const SHANNON_RESULT = {
   success: flag(),
   output: anything('Any JSON; null when there is none'),
   text: text('A summary for the model'),
@@ -93,7 +38,6 @@ const SHANNON_RESULT = {
   content: maybe(CONTENT),
   execution_time_ms: integer(),
 };
-const SHANNON_CALL = named('ShannonResult', record(SHANNON_RESULT));
 export const CALL_RESULT = named(
   'CallResult',
   record(
@@ -284,7 +228,8 @@ const MODEL_MESSAGE: Schema<JsonObject> = {
     { properties: { object: { const: 'response' } }, required: ['object'] },
   ],
 };
-const BATCH = named('Batch', {
+/** Body of a batch. */
+export const BATCH = named('Batch', {
   description: 'Calls, calls with fields for all of them, or the whole message of a model',
   anyOf: [
     MODEL_MESSAGE,
@@ -297,27 +242,10 @@ const BATCH = named('Batch', {
   ],
 } as Schema<BatchItem[] | (CallFieldsOn<'http-batch'> & { calls: BatchItem[] })>);
 
-const TOOLSET = { toolset: maybe(text('name, or name@version: shows and calls the tools of this toolset')) };
-const STYLE = {
-  schema_style: maybe(choice(SCHEMA_STYLES, 'inline: schemas without $defs, for providers that refuse them')),
-};
-const SHOWN = {
-  format: maybe(
-    choice(
-      LIST_FORMATS,
-      'Form of the tools; as text, python: their typed stub, pydantic: their models, typescript: their types',
-    ),
-  ),
-  ...STYLE,
-  ...TOOLSET,
-};
-const CATEGORY = {
-  category: maybe(text('Category or tag', { maxLength: 64 })),
-  exclude_dangerous: maybe(text('Ignored: dangerous tools are always left out')),
-};
-
-const keyHeader = (maxLength: number, description: string) => maybe(text(description, { maxLength }));
-const CALL_HEADERS = {
+/** The header `Idempotency-Key`. */
+export const keyHeader = (maxLength: number, description: string) => maybe(text(description, { maxLength }));
+/** Headers of every call. */
+export const CALL_HEADERS = {
   'X-Project-Id': maybe(
     text('Project whose files the call works on, one of those of the key; default: its first one', { maxLength: 255 }),
   ),
@@ -325,7 +253,8 @@ const CALL_HEADERS = {
     text('no-store is the same as the field cache with no-store, no-cache and max-age=0 as the field with reload'),
   ),
 };
-const RESULT_EXAMPLE: JsonObject = {
+/** A result in the examples of the API. */
+export const RESULT_EXAMPLE: JsonObject = {
   success: true,
   output: { result: 42 },
   text: '6 * 7 = 42',
@@ -333,40 +262,14 @@ const RESULT_EXAMPLE: JsonObject = {
   metadata: { provenance: 'live', attempts: 1 },
   execution_time_ms: 12,
 };
-const RAN = 'The tool ran; `success` says whether it succeeded';
+/** What status 200 of a call says. */
+export const RAN = 'The tool ran; `success` says whether it succeeded';
 const ENDED = { 200: file };
 const CONTENT_OF = {
   content: maybe(choice(['own'], 'Leaves out what only the right read_bodies shows, so that no reading is recorded')),
 };
 
 export const CALL_ROUTES = {
-  'GET /api/v1/tools': {
-    id: 'listTools',
-    tag: 'tools',
-    summary: 'Tools the caller may use',
-    query: record({
-      query: maybe(text('Finds tools for a task, best first', { minLength: 1, maxLength: 10_000 })),
-      names: maybe(text('Chooses tools: up to 50 names, separated by commas', { maxLength: 8_000 })),
-      detail: maybe(choice(TOOL_DETAILS, 'names, or summary with the beginning of descriptions')),
-      ...CATEGORY,
-      source: maybe(text('Name of a source', { maxLength: 128 })),
-      limit: maybe(integer('Page size; Link has the next page', { minimum: 1, maximum: 9_999 })),
-      cursor: maybe(text('From the Link header of the previous page', { maxLength: 200 })),
-      ...SHOWN,
-    }),
-    answers: {
-      200: { ...answer('Tools by name', list(LISTED_TOOL)), textTypes: ['text/x-python', 'text/x-typescript'] },
-    },
-    errors: ['TOOL_NOT_FOUND'],
-  },
-  'GET /api/v1/tools/{name}': {
-    id: 'getTool',
-    tag: 'tools',
-    summary: 'One tool',
-    query: record(SHOWN),
-    answers: { 200: { ...answer('The tool', LISTED_TOOL), textTypes: ['text/x-python', 'text/x-typescript'] } },
-    errors: ['TOOL_NOT_FOUND'],
-  },
   'POST /api/v1/tools/{name}/execute': {
     id: 'executeTool',
     tag: 'calls',
@@ -490,106 +393,5 @@ export const CALL_ROUTES = {
       ),
     },
     errors: ['PERMISSION_DENIED', 'TOOL_ERROR'],
-  },
-  'GET /tools/list': {
-    id: 'listToolNames',
-    tag: 'shannon',
-    summary: 'Names of the tools that the caller may use',
-    query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
-    answers: { 200: answer('Names', list(text())) },
-  },
-  'GET /tools/categories': {
-    id: 'listCategories',
-    tag: 'shannon',
-    summary: 'Categories of the tools that the caller may use',
-    answers: { 200: answer('Names', list(text())) },
-  },
-  'GET /tools/schemas': {
-    id: 'listToolSchemas',
-    tag: 'shannon',
-    summary: 'Names, descriptions and schemas of the tools that the caller may use',
-    query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
-    answers: { 200: answer('Tools', list(object())) },
-  },
-  'GET /tools/{name}/schema': {
-    id: 'getToolSchema',
-    tag: 'shannon',
-    summary: 'Name, description and schema of a tool',
-    query: record({ ...STYLE, ...TOOLSET }),
-    answers: { 200: answer('The tool', object()) },
-    errors: ['TOOL_NOT_FOUND'],
-  },
-  'GET /tools/{name}/metadata': {
-    id: 'getToolMetadata',
-    tag: 'shannon',
-    summary: 'Properties of a tool',
-    answers: { 200: answer('The tool', object()) },
-    errors: ['TOOL_NOT_FOUND'],
-  },
-  'POST /tools/execute': {
-    id: 'executeToolByName',
-    tag: 'shannon',
-    summary: 'Runs a tool',
-    headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed') }),
-    body: closed({
-      tool_name: text(undefined, { minLength: 1, maxLength: 128 }),
-      parameters: object(),
-      session_context: maybe(object('Of a public caller only session_id is used')),
-    }),
-    example: { tool_name: 'calculator', parameters: { expression: '6 * 7' } },
-    audit: 'calls',
-    answers: { 200: answer(RAN, SHANNON_CALL, RESULT_EXAMPLE) },
-    errors: 'call',
-  },
-  'POST /tools/batch-execute': {
-    id: 'executeToolsByName',
-    tag: 'shannon',
-    summary: 'Runs several tools; an unknown tool is an item with success: false',
-    headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(250, 'Each call gets it with its position') }),
-    body: BATCH,
-    readsBody: true,
-    example: [{ tool_name: 'calculator', parameters: { expression: '6 * 7' } }],
-    audit: 'calls',
-    answers: {
-      200: answer(
-        'In request order',
-        list<Value<typeof SHANNON_CALL> | JsonObject>({ anyOf: [SHANNON_CALL, object()] }),
-      ),
-    },
-    errors: 'call',
-  },
-  'POST /tools/select': {
-    id: 'selectTools',
-    tag: 'shannon',
-    summary: 'Finds tools for a task',
-    body: closed({
-      task: text(undefined, { minLength: 1, maxLength: 10_000 }),
-      context: maybe(object('Ignored')),
-      exclude_dangerous: maybe(flag('Ignored: dangerous tools are always left out')),
-      max_tools: maybe(integer('Default 2', { minimum: 0, maximum: 8 })),
-    }),
-    example: { task: 'What is 6 * 7?', max_tools: 1 },
-    audit: 'none',
-    answers: {
-      200: answer(
-        'Best first; calls have no arguments',
-        record({
-          selected_tools: list(text()),
-          calls: list(record({ tool_name: text(), parameters: object() })),
-          provider_used: text(),
-        }),
-      ),
-    },
-  },
-  'POST /mcp/mock': {
-    id: 'echo',
-    tag: 'service',
-    access: 'public',
-    summary: 'The function endpoint of smoke tests; in local mode only',
-    body: record({ function: choice(['echo']), args: maybe(object()) }),
-    readsBody: true,
-    example: { function: 'echo', args: { a: 1 } },
-    audit: 'none',
-    answers: { 200: answer('The arguments', record({ ok: flag(), function: text(), echo: anything() })) },
   },
 } as const satisfies Routes;

@@ -10,8 +10,10 @@ import { OPERATION_ROUTES } from './operations.js';
 import type { Principal } from '../principal.js';
 import type { Answer, RouteOwner, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
+import { SHANNON_ROUTES } from './shannon.js';
 import { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
 import { TENANT_ROUTES } from './tenants.js';
+import { TOOL_ROUTES } from './tools.js';
 import { TOOLSET_ROUTES } from './toolsets.js';
 import { USAGE_ROUTES } from './usage.js';
 import { WEBHOOK_ROUTES } from './webhooks.js';
@@ -21,7 +23,8 @@ export { APPROVAL_GRANT_ROUTES } from './approvals.js';
 export { CONNECTION_ROUTES } from './connections.js';
 export { CREDENTIAL_ROUTES } from './credentials.js';
 export { DECLARED_KINDS } from './declarations.js';
-export { LIST_FORMATS, RESULT_FORMATS, SCHEMA_STYLES } from './calls.js';
+export { RESULT_FORMATS } from './calls.js';
+export { LIST_FORMATS, SCHEMA_STYLES } from './tools.js';
 export { QUARANTINE_ROUTES, SHANNON_SOURCE_ROUTES, SOURCE_ROUTES } from './sources.js';
 export { TOOLSET_ROUTES } from './toolsets.js';
 export { USAGE_MEMBERS, USAGE_ROUTES } from './usage.js';
@@ -36,13 +39,16 @@ export type * from './finished-calls.js';
 export type * from './operations.js';
 export type * from './rules.js';
 export type * from './sources.js';
+export type * from './tools.js';
 export type * from './toolsets.js';
 export type * from './usage.js';
 export type * from './webhooks.js';
 
 /** Every route of the HTTP API, by method and path. */
 export const ROUTES = {
+  ...TOOL_ROUTES,
   ...CALL_ROUTES,
+  ...SHANNON_ROUTES,
   ...BODY_ROUTES,
   ...APPROVAL_ROUTES,
   ...APPROVAL_GRANT_ROUTES,

@@ -16,7 +16,7 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
-import { TOOL_LIMITS } from './calls.js';
+import { TOOL_LIMITS } from './tools.js';
 import { answer, empty, type Routes } from './route.js';
 
 export const TOOL_KIND = choice(['builtin', 'python', 'program', 'result', 'mcp', 'openapi']);

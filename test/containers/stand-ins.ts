@@ -111,7 +111,7 @@ function copyBroker(names: readonly string[], root: string): void {
   const folder = dirname(find(name) || find('redis-server'));
   if (basename(dirname(folder)) !== 'broker-programs') return copyProgram(name, root, names[0]);
   const unpacked = join(root, 'opt/brokers');
-  if (!existsSync(unpacked)) cpSync(dirname(folder), unpacked, { recursive: true });
+  if (!existsSync(unpacked)) cpSync(dirname(folder), unpacked, { recursive: true, verbatimSymlinks: true });
   const start = readFileSync(join(folder, 'redis-server'), 'utf8');
   const text = start.replace(/^here=.*/m, 'here=/opt/brokers').replace(/\/[\w-]+" "\$@"/, `/${name}" "$@"`);
   const isThere = ['bin', 'sbin'].find((bin) => existsSync(join(unpacked, 'usr', bin, name)))!;

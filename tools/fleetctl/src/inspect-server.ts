@@ -60,8 +60,10 @@ export async function inspectCommand(
   }
 }
 
-async function inspect(transport: Transport, timeout: number, signal: AbortSignal): Promise<InspectedServer> {
-  const client = new Client({ name: 'fleetctl', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+async function inspect(transport: Transport, withinMs: number, signal: AbortSignal): Promise<InspectedServer> {
+  const timeout = withinMs / 2; // a silent server is asked twice: for its revision, and to initialize
+  const versionNegotiation = { mode: 'auto', probe: { timeoutMs: timeout } } as const;
+  const client = new Client({ name: 'fleetctl', version: '1' }, { versionNegotiation });
   client.onerror = () => undefined; // relevant errors reject the request they belong to
   try {
     await client.connect(transport, { timeout, signal });

@@ -73,10 +73,9 @@ export async function addCommand(
       `The fleet would run this command on this machine, with your rights. --allow lets the fleet that npm start runs here start it`,
     );
   const gateway = context.gateway();
-  await declareServer(join(dirname(gateway.connection.from), 'fleet.yaml'), name, entry);
-  terminal.error(
-    `Declared in ${join(dirname(gateway.connection.from), 'fleet.yaml')}; waiting until the fleet has its tools…\n`,
-  );
+  const file = join(dirname(gateway.connection.from), 'fleet.yaml');
+  await declareServer(file, name, entry);
+  terminal.error(`Declared in ${file}; waiting until the fleet has its tools…\n`);
   const source = await started(gateway, name, context.signal);
   if (source.state !== 'ok')
     throw new CliError(`The fleet could not start ${shown}: ${source.last_error ?? source.state}`);
@@ -89,7 +88,7 @@ export const serverName = ({ server }: InspectedServer): string => server.replac
 /** What inspection found out about a server, to follow "is". */
 export function describeServer({ server, tools }: InspectedServer): string {
   const what = `an MCP server${server && ` (${plain(server)})`}`;
-  if (tools === undefined) return `${what} that asks for a credential`;
+  if (tools === undefined) return `${what} that asks for a credential (--header "Authorization: Bearer …")`;
   const names = tools.slice(0, MAX_NAMES).map(plain).join(', ');
   const more = tools.length > MAX_NAMES ? `, and ${tools.length - MAX_NAMES} more` : '';
   return `${what} with ${tools.length} tools${names && `: ${names}`}${more}`;

@@ -113,7 +113,9 @@ describe('sources add <url|file>', () => {
 
   it('registers an MCP server that asks for a credential', async () => {
     const { error } = await run(['sources', 'add', `${origin}/closed`, '--name', 'closed']);
-    expect(error).toBe(`${origin}/closed is an MCP server that asks for a credential; adding it as closed\n`);
+    expect(error).toBe(
+      `${origin}/closed is an MCP server that asks for a credential (--header "Authorization: Bearer …"); adding it as closed\n`,
+    );
   });
 
   it.each<[string, () => string[], number, string]>([
@@ -169,7 +171,12 @@ describe('sources add <url|file>', () => {
     let looks = 0;
     routes.set('GET /api/v1/sources/mcp/all', () => {
       looks += 1;
-      const found = { id: 'mcp/all', name: 'all', state: looks < 3 ? 'pending' : 'ok', tools: ['all_find'] };
+      const found = {
+        id: 'mcp/all',
+        name: 'all',
+        state: looks < 3 ? 'pending' : 'ok',
+        tools: ['prompt:all_review', 'all_find'],
+      };
       return looks === 1
         ? { status: 404, body: { error: 'No source', code: 'NOT_FOUND' } }
         : { status: 200, body: found };
@@ -197,6 +204,11 @@ describe('sources add <url|file>', () => {
       code: 2,
       error: expect.stringContaining('neither a URL, nor a file, nor a command'),
     });
+    // Asked for its revision and to initialize, a silent server is given up within its time.
+    const asleep = ['--', process.execPath, '-e', 'setInterval(() => 0, 1_000)'];
+    const since = performance.now();
+    expect(await add('--allow', '--fields', '{"start_seconds": 4}', ...asleep)).toMatchObject({ code: 1 });
+    expect(performance.now() - since).toBeLessThan(7_500);
     const silent = ['--', process.execPath, '-e', 'console.error("no config"); process.exit(3)'];
     expect(await add('--allow', ...silent)).toMatchObject({ code: 1, error: expect.stringContaining('no config') });
   });

@@ -39,7 +39,7 @@ export async function addSource(context: CommandContext, words: readonly string[
       optionValue(line, 'name') ?? toName(telling(commandName(command), server), command.join(' '));
     const { tools = [], ...source } = await addCommand(context, command, nameFor, isLocal(gateway().connection));
     return showAdded(context, {
-      message: `The fleet has started ${source.name} with ${tools.length} tools`,
+      message: `The fleet has started ${source.name} with ${tools.filter(isTool).length} tools`,
       ...source,
       registered: tools,
     });
@@ -145,6 +145,9 @@ function commandOf(words: readonly string[], rest: readonly string[]): readonly 
   return isCommand ? where.trim().split(/\s+/) : undefined;
 }
 
+/** Names of prompts, skills and resources have their kind before a colon. */
+const isTool = (name: string): boolean => !name.includes(':');
+
 /** Prints the added source, and a first call of one of its tools. */
 async function showAdded(
   { gateway, json, terminal, signal }: CommandContext,
@@ -157,8 +160,8 @@ async function showAdded(
   terminal.out(`${plain(made.message)}\n`);
   showFindings(terminal, { ...made, notes: made.warnings });
   if (made.refused?.length) terminal.out(`  after a correction: fleetctl sources refresh ${made.name}\n`);
-  const quarantined = new Set(made.quarantined?.map((one) => one.name));
-  const first = (made.operations_registered ?? made.registered)?.find((tool) => !quarantined.has(tool));
+  const held = made.quarantined?.map((one) => one.name) ?? [];
+  const first = (made.operations_registered ?? made.registered)?.find((one) => isTool(one) && !held.includes(one));
   if (first !== undefined) terminal.out(`\n${exampleCall(await getTool(gateway(), first, signal))}\n`);
   return EXIT.ok;
 }

@@ -45,9 +45,20 @@ export function toRegisterReply(
 
 function summarize({ registered, refused }: DefinitionRegisterReply): string {
   const reasons = refused.map(({ name, message }) => `${name}: ${message}`).join('; ');
-  if (registered.length > 0)
-    return reasons ? `Registered, except ${reasons}` : `Registered ${registered.length} tool(s)`;
+  if (registered.length > 0) return reasons ? `Registered, except ${reasons}` : `Registered ${counted(registered)}`;
   return reasons
     ? `Nothing registered: ${reasons}`
     : 'Nothing registered: the server lists no tools, or none of those the entry allows';
+}
+
+/** `6 tools, 1 prompt, resources`, by registered names: those of prompts, skills and resources have their kind before a colon. */
+function counted(registered: readonly string[]): string {
+  const kinds = registered.map((name) => (name.includes(':') ? name.replace(/:.*/, '') : 'tool'));
+  return [...new Set(kinds)]
+    .map((kind) => {
+      const { length } = kinds.filter((one) => one === kind);
+      // The resources of a server are one definition.
+      return kind === 'resource' ? 'resources' : `${length} ${kind}${length === 1 ? '' : 's'}`;
+    })
+    .join(', ');
 }

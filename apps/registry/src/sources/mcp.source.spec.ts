@@ -247,7 +247,7 @@ describe('McpSource', () => {
     expect(await source.add({ name: 'geo', url: 'https://g.example', func_name: 'geocode' })).toEqual({
       success: true,
       tool_name: 'geo',
-      message: 'Registered 1 tool(s)',
+      message: 'Registered 1 tool',
       registered: ['geo'],
       quarantined: [],
     });
@@ -256,9 +256,15 @@ describe('McpSource', () => {
     next = () => ({ ...answer([]), tools: [{ ...tool!, input_schema: schema }] });
     expect(await source.add({ name: 'crm', url: 'https://crm.example/mcp', transport: 'auto' })).toMatchObject({
       success: true,
-      message: expect.stringMatching(
-        /^Registered 1 tool\(s\); crm_find: the pattern .* cannot be checked and is dropped$/,
-      ),
+      message: expect.stringMatching(/^Registered 1 tool; crm_find: the pattern .* cannot be checked and is dropped$/),
+    });
+    next = () => ({
+      ...answer(['a', 'b']),
+      prompts: [{ name: 'review' }],
+      resources: { resources: [{ uri: 'docs://a' }], resourceTemplates: [] },
+    });
+    expect(await source.add({ name: 'docs', url: 'https://docs.example/mcp' })).toMatchObject({
+      message: expect.stringMatching(/^Registered 2 tools, 1 prompt, resources;/),
     });
     next = () => {
       throw new ToolError('EGRESS_REFUSED', { message: 'Refused by the egress guard' });

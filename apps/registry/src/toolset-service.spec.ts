@@ -250,6 +250,19 @@ describe('an override', () => {
     expect(notes).toEqual(['overrides.notes: no such tool; did you mean note?']);
   });
 
+  it('notes names and globs that match no tool', async () => {
+    const service = await started({ toolsets: { shared: { include: { tools: ['note'] } } } });
+    await announce(definition('note', { tenant: 'acme' }));
+    const selections = { include: { tools: ['n*', 'nots', 'crm_*'] }, exclude: { tools: ['note'] } };
+    expect((await put(service, 'own@acme', selections)).notes).toEqual([
+      'include.tools: nots: no such tool; did you mean note?',
+      'include.tools: crm_*: no such tool',
+    ]);
+    expect((await service.show('shared')).notes).toEqual([
+      'include.tools: note: no tool of the fleet; it covers the tools of tenants with this name',
+    ]);
+  });
+
   it.each<[ToolsetSpec['overrides'], string]>([
     [{ note: { preset: { place: 'eu' } } }, "'place' is not an argument of note"],
     [{ note: { preset: { region: 'mars' } } }, 'region'],

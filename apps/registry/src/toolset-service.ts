@@ -1,6 +1,7 @@
 import { isToolError, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS, quotaExceeded } from '@toolfleet/contracts/account';
 import { ToolsetView } from '@toolfleet/catalog';
+import { toolAllowed } from '@toolfleet/engine/access';
 import { isForModels, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { PendingApproval } from '@toolfleet/contracts/registry';
 import {
@@ -153,7 +154,7 @@ export class ToolsetService {
     return {
       ...toSummary(id, shown, states),
       spec: shown.spec,
-      notes: states.notes,
+      notes: [...(await this.unmatched(id, shown.spec)), ...states.notes],
       versions: (await this.store.versions(id)).map(toVersion),
     };
   }
@@ -323,6 +324,17 @@ export class ToolsetService {
     const first = { revision, fields, at: this.host.clock.now() };
     if (!pin) await this.store.keepPin(id, pinKey(id, tool, override), first, true);
     states.approved[name] = revision;
+  }
+
+  /** Names and globs of a selection that match no tool: the toolset has less than its writer means. */
+  private async unmatched(id: string, { include, exclude }: ToolsetSpec): Promise<string[]> {
+    await this.catalog.refresh();
+    const known = [...this.catalog.names(tenantOf(id))];
+    return Object.entries({ include, exclude }).flatMap(([part, selection]) =>
+      (selection?.tools ?? [])
+        .filter((glob) => !known.some((name) => toolAllowed([glob], name)))
+        .map((glob) => `${part}.tools: ${glob}: ${this.noTool(glob, tenantOf(id))}`),
+    );
   }
 
   private noTool(name: string, tenant: string | undefined): string {

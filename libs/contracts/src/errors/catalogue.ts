@@ -193,7 +193,12 @@ export const CATALOGUE = {
     NEVER_IGNORED,
   ),
   STATE_CONFLICT: request(409, 'invalid_arguments', false, 'Read the state again, then repeat the change.'),
-  TOOL_NAME_CONFLICT: request(409, 'invalid_arguments', false, 'Choose another name or set name_prefix.'),
+  TOOL_NAME_CONFLICT: request(
+    409,
+    'invalid_arguments',
+    false,
+    'Choose another name or set name_prefix. What a file declares is changed in the file.',
+  ),
   PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
   IDEMPOTENCY_MISMATCH: request(
     422,

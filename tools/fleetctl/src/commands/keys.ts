@@ -82,7 +82,8 @@ async function create({ gateway, json, terminal, line }: CommandContext, client:
     roles: roles.length > 0 ? roles : undefined,
   };
   const body = await gateway().request('POST /api/v1/keys', { body: request });
-  showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${describeState(body)}`);
+  const lives = body.expires_at ? describeState(body) : 'until it is revoked';
+  showOnce({ json, terminal }, body, body.token, `Key ${body.id} for ${body.client}, ${lives}`);
   for (const warning of body.warnings) terminal.error(`Warning: ${warning}\n`);
   return EXIT.ok;
 }

@@ -258,6 +258,10 @@ describe('builtin-executor with every toolset, on NATS and Redis', () => {
     await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), 'this is not JavaScript');
     await clock.sleep(300);
     expect((await greet()).text).toBe('good day');
+    const throwing = plugin('hello').replace('ok({', 'null.boom({');
+    await writeFile(join(folder, 'plugins', 'greet.tool.mjs'), throwing);
+    const shown = /^greet failed unexpectedly: TypeError: .*boom.* at .*greet\.tool\.mjs/;
+    await eventually('the exception, in local mode', async () => shown.test((await greet()).text));
     await rm(join(folder, 'plugins', 'greet.tool.mjs'));
     await eventually('its end', async () => (await greet()).failure?.code === 'EXECUTOR_UNAVAILABLE');
   });

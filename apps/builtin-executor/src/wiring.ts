@@ -32,6 +32,12 @@ const ANNOUNCE_TTL_MS = 30_000;
 /** How often local mode checks the plugins for changes. */
 const LOCAL_RELOAD_MS = 1_000;
 
+/** An exception and the line that threw it. */
+function thrownAt(error: unknown): string {
+  const lines = error instanceof Error && error.stack ? error.stack.split('\n', 2) : [String(error)];
+  return lines.map((line) => line.trim()).join(' ');
+}
+
 /** The executor of builtin tools and plugins. Toolset `agent` is fed by a queue, the others by NATS. */
 export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)['table']> = {
   config: builtinExecutorConfig,
@@ -43,9 +49,11 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
     const bounded = new BoundedWork(clock, BOUNDED_PROCESSES);
     const file = loadFleetFile(settings);
     const services = toolServices(toolsets, { settings, bounded, executor: deps, subAgent: file.sub_agent });
-    const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) =>
-      logger.error({ tool, error }, 'a tool failed unexpectedly'),
-    );
+    const runner = new ToolRunner(selectTools(toolsets), services, clock, (tool, error) => {
+      logger.error({ tool, error }, 'a tool failed unexpectedly');
+      // Who calls a tool on this machine also writes it.
+      return settings.TOOLFLEET_LOCAL ? thrownAt(error) : undefined;
+    });
     const processes = new PluginProcesses(clock, {
       size: settings.BUILTIN_PLUGIN_PROCESSES,
       heapMb: PLUGIN_HEAP_MB,

@@ -94,7 +94,10 @@ describe('ToolRunner', () => {
       throw thrown;
     });
     const caller = new AbortController();
-    const attempt = new ToolRunner([throwing], {}, clock, (_name, error) => faults.push(error)).run(message, {
+    const attempt = new ToolRunner([throwing], {}, clock, (_name, error) => {
+      faults.push(error);
+      return undefined;
+    }).run(message, {
       signal: caller.signal,
       deadlineAt: clock.now() + 1_000,
     });

@@ -12,8 +12,8 @@ interface AttemptOptions {
   progress?: (progress: CallProgress) => void;
 }
 
-/** Called for unexpected exceptions, that is, bugs in a handler. */
-type UnexpectedErrorHook = (tool: string, error: unknown) => void;
+/** Called for unexpected exceptions, that is, bugs in a handler. @returns what callers may read of it; undefined for nothing */
+type UnexpectedErrorHook = (tool: string, error: unknown) => string | undefined;
 
 /** Runs attempts of the tools that a process serves, and gives them the services they need. */
 export class ToolRunner {
@@ -23,7 +23,7 @@ export class ToolRunner {
     tools: readonly BuiltinTool[],
     private readonly services: Partial<ToolServices>,
     private readonly clock: Clock,
-    private readonly onUnexpectedError: UnexpectedErrorHook = () => {},
+    private readonly onUnexpectedError: UnexpectedErrorHook = () => undefined,
   ) {
     for (const tool of tools) this.add(tool);
   }
@@ -104,9 +104,10 @@ export class ToolRunner {
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {
     if (signal.aborted && (error === signal.reason || !isToolError(error))) return stopped(signal.reason);
     if (isToolError(error)) return error;
-    this.onUnexpectedError(tool, error);
     // The message of an unexpected exception may contain paths or secrets, so it is logged but not returned.
-    return new ToolError('EXECUTION_FAILED', { message: `${tool} failed unexpectedly` });
+    const shown = this.onUnexpectedError(tool, error);
+    const message = `${tool} failed unexpectedly${shown === undefined ? '' : `: ${shown}`}`;
+    return new ToolError('EXECUTION_FAILED', { message });
   }
 
   private elapsed(startedAt: number): number {

@@ -11,4 +11,9 @@ server.registerTool('greet', { inputSchema: z.object({ who: z.string() }) }, asy
   const { action, content } = await server.server.elicitInput({ message: `Name of ${who}?`, requestedSchema });
   return { content: [{ type: 'text', text: `${calls} ${who}: ${action} ${String(content?.['name'])}` }] };
 });
+server.registerTool('summarize', { inputSchema: z.object({}) }, async () => {
+  const asked = { role: 'user' as const, content: { type: 'text' as const, text: 'Summarize' } };
+  const { content } = await server.server.createMessage({ messages: [asked], maxTokens: 10 });
+  return { content: [{ type: 'text', text: JSON.stringify(content) }] };
+});
 await server.connect(new StdioServerTransport());

@@ -193,6 +193,12 @@ it('passes the questions of a local server to their calls, each on a process tha
   expect(await execute(answering(again, await execute(again), accept('Ann')))).toMatchObject({
     text: '2 f: accept Ann',
   });
+  // What the fleet has for no server.
+  const sampling = messageOf('', 'summarize', {
+    binding: { ...binding, remoteName: 'summarize', options },
+    ...asking(FORMS),
+  });
+  expect((await execute(sampling)).text).toContain('asked for sampling/createMessage, which the fleet does not do');
 });
 
 it('goes on over several questions, for prompts as well, and takes a no for an answer', async () => {

@@ -53,6 +53,11 @@ export function relayQuestions(
     const call = findCall();
     if (call && 'method' in message && message.method === 'elicitation/create') call.isAskedInVain = true;
   });
+  // Servers pass this text on to callers; "Method not found", the SDK's, reads like a fault of the tool.
+  client.fallbackRequestHandler = ({ method }) => {
+    const message = `The MCP server asked for ${method}, which the fleet does not do for servers`;
+    return Promise.reject(new ProtocolError(ProtocolErrorCode.MethodNotFound, message));
+  };
   if (!declared) return;
   client.setRequestHandler('elicitation/create', ({ params }, { mcpReq }) => {
     const exchange = findCall();

@@ -9,6 +9,16 @@ const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFract
 export const money = (value: number): string => (Math.abs(value) < 1 ? smallUsd : usd).format(value);
 /** `12,345`. */
 export const count = (value: number): string => whole.format(value);
+const PER = [
+  ['a minute', 1],
+  ['an hour', 60],
+  ['a day', 1_440],
+] as const;
+/** `12 a minute`, `4 a day`: of the shortest time with at least one, with two digits. */
+export function rate(amount: number, minutes: number): string {
+  const [unit, length] = PER.find(([, one]) => amount * one >= minutes) ?? PER[2];
+  return `${Number(((amount * length) / minutes).toPrecision(2))} ${unit}`;
+}
 /** `12.3K`, for axes. */
 export const compact = (value: number): string => short.format(value);
 
@@ -25,7 +35,7 @@ export function duration(ms: number): string {
 
 /** Local date and time of an instant. */
 export function dateTime(instant: string | number): string {
-  return new Date(instant).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+  return new Date(instant).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short', hourCycle: 'h23' });
 }
 
 /** Local time with seconds. */

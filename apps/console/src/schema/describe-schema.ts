@@ -40,9 +40,11 @@ function describeProperties(
   const schema = dereference(raw, root);
   const place: SchemaPlace = { root, above: reference === undefined ? above : [...above, reference] };
   const required = new Set(Array.isArray(schema['required']) ? schema['required'] : []);
-  return Object.entries(asObject(schema['properties'])).flatMap(([name, value]) => {
-    const own = asObject(value);
-    const property = dereference(own, root);
+  const parts = Array.isArray(schema['allOf']) ? schema['allOf'] : [];
+  const ofParts = parts.flatMap((part) => describeProperties(asObject(part), place, prefix, depth));
+  const own = Object.entries(asObject(schema['properties'])).flatMap(([name, value]) => {
+    const given = asObject(value);
+    const property = dereference(given, root);
     const items = asObject(property['items']);
     const path = `${prefix}${name}`;
     const line: SchemaLine = {
@@ -56,16 +58,18 @@ function describeProperties(
     if (depth >= MAX_DEPTH) return [line];
     return [
       line,
-      ...describeProperties(own, place, `${path}.`, depth + 1),
+      ...describeProperties(given, place, `${path}.`, depth + 1),
       ...describeProperties(items, place, `${path}[].`, depth + 1),
     ];
   });
+  return [...ofParts, ...own];
 }
 
 function typeText(schema: JsonObject, items: JsonObject): string {
   const types = schemaTypes(schema);
   if (types.length === 0) {
     if (schema['enum'] !== undefined || schema['const'] !== undefined) return 'choice';
+    if (Array.isArray(schema['allOf'])) return 'object';
     return Array.isArray(schema['oneOf'] ?? schema['anyOf']) ? 'one of several' : 'any';
   }
   return types

@@ -116,6 +116,19 @@ describe('description of a schema', () => {
     expect(line('either')?.type).toBe('string or integer');
   });
 
+  it('lists the properties of all parts of a schema', () => {
+    const part = { type: 'object', required: ['name'], properties: { name: { type: 'string' } } };
+    const whole: JsonObject = {
+      allOf: [{ $ref: '#/$defs/part' }, { properties: { shelf: { allOf: [part] } } }],
+      $defs: { part },
+    };
+    expect(describeSchema(whole).map(({ path, type, required }) => [path, type, required])).toEqual([
+      ['name', 'string', true],
+      ['shelf', 'object', false],
+      ['shelf.name', 'string', true],
+    ]);
+  });
+
   it('descends into nested objects and stops at recursive references', () => {
     expect(line('filters.tags')).toMatchObject({ depth: 1, type: 'list of string', required: true });
     expect(lines.map(({ path }) => path).filter((path) => path.startsWith('filters'))).toEqual([

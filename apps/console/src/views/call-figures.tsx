@@ -1,7 +1,7 @@
 import type { CallSum } from '@toolfleet/client';
 import type { ReactNode } from 'react';
 import { useLoading } from '../api/queries.js';
-import { count, dateTime, duration, money } from '../format.js';
+import { count, dateTime, duration, money, rate } from '../format.js';
 import { toAddress, toFilteredAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Card, Empty, Hidden, Loaded, Segments } from '../ui/components.js';
@@ -91,16 +91,11 @@ type ToCalls = (filter?: Record<string, string>) => string;
 
 const Totals = ({ total, minutes, toCalls }: { total: CallSum; minutes: number; toCalls: ToCalls }) => (
   <div className="figure-cards">
-    <Figure
-      label="Calls"
-      value={count(total.calls)}
-      more={`${perMinute(total.calls, minutes)} a minute`}
-      to={toCalls()}
-    />
+    <Figure label="Calls" value={count(total.calls)} more={rate(total.calls, minutes)} to={toCalls()} />
     <Figure
       label="Not successful"
       value={count(total.failures)}
-      more={`${perMinute(total.failures, minutes)} a minute, ${share(total.failures, total.calls)} of all`}
+      more={`${rate(total.failures, minutes)}, ${share(total.failures, total.calls)} of all`}
       to={toCalls({ status: 'failure' })}
     />
     <Figure label="Cost" value={money(total.cost_usd)} to={toAddress('budgets')} />
@@ -125,7 +120,6 @@ export const Figure = ({ label, value, to, more }: { label: string; value: strin
 /** Name of tools that were not found, in records. */
 const UNKNOWN_TOOL = '[unknown]';
 
-const perMinute = (calls: number, minutes: number): string => String(Number((calls / minutes).toPrecision(2)));
 const share = (part: number, all: number): string => `${all === 0 ? 0 : Math.round((part / all) * 100)} %`;
 
 function SumTable({ group, rows, toCalls }: { group: SumGroup; rows: readonly CallSum[]; toCalls: ToCalls }) {

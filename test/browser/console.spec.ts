@@ -107,7 +107,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await tabOf(undefined);
     const { page } = tab;
     await tab.signIn('tf_test_wrong_key_1234567890');
-    await page.getByText('This key is not accepted.').waitFor();
+    await page.getByText('This key is not accepted: Invalid credentials.').waitFor();
     expect(await page.getByLabel('API key').getAttribute('aria-invalid')).toBe('true');
     await tab.signIn(fleet.operatorKey);
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
@@ -385,7 +385,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     await tab.go('keys', 'Users and keys');
     await page.getByLabel('Client').fill('reporter');
     await page.getByLabel('Tenant').fill('globex');
-    await page.getByLabel('Tools').fill('calculator, file_*');
+    await page.getByLabel('Tools', { exact: true }).fill('calculator, file_*');
     await page.getByRole('button', { name: 'Make key' }).click();
     const token = (await page.getByTestId('secret').textContent()) ?? '';
     const me = await fleet.ask({ path: '/api/v1/me', key: token });
@@ -499,7 +499,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await tabOf(fleet.operatorKey);
     const { page } = tab;
     await tab.go('overview', 'Overview');
-    await page.getByRole('link', { name: /^Calls that wait for your decision\s*0$/ }).click();
+    await page.getByRole('link', { name: /^Calls that wait for people: all, for you\s*0, 0$/ }).click();
     await page.getByRole('heading', { level: 1, name: 'Waiting calls' }).waitFor();
     await tab.go('overview', 'Overview');
     const tools = page.getByRole('region', { name: 'By tool' });

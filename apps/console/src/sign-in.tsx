@@ -25,7 +25,7 @@ function useSignIn(resumes: boolean, onSignedIn: OnSignedIn) {
       onSignedIn(key, await createClient(key).request('GET /api/v1/me', {}));
     } catch (thrown) {
       const error = asToolError(thrown);
-      setFault(error.status === 401 ? 'This key is not accepted.' : error.message);
+      setFault(error.status === 401 ? `This key is not accepted: ${error.message}` : error.message);
       if (error.status === 401) storeKey(undefined);
       setBusy(false);
     }

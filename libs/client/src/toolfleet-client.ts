@@ -382,7 +382,7 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
 
   #unanswered(cause: unknown, signal: AbortSignal | undefined): ToolCallError {
     if (signal?.aborted) return new ToolCallError('CANCELLED', 'The call was cancelled by its caller', { cause });
-    const message = `The gateway at ${this.#base} is unreachable: ${toReason(cause)}`;
+    const message = `The gateway${this.#base && ` at ${this.#base}`} is unreachable: ${toReason(cause)}`;
     return new ToolCallError('CONNECTION_FAILED', message, { cause });
   }
 }

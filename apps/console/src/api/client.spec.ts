@@ -34,6 +34,11 @@ it('reports refusals to its owner', async () => {
   expect(seen).toEqual([401]);
 });
 
+it('says that the gateway of the page cannot be reached', async () => {
+  vi.stubGlobal('fetch', () => Promise.reject(new TypeError('no network')));
+  await expect(createClient('tf_key').request('GET /api/v1/me', {})).rejects.toThrow('The gateway is unreachable: ');
+});
+
 it('reads the allowance of responses that carry it', () => {
   const headers = new Headers({ 'x-ratelimit-remaining-minute': '0', 'x-ratelimit-remaining-hour': '12' });
   expect(readAllowance(headers)).toEqual({ leftMinute: 0, leftHour: 12 });

@@ -43,6 +43,8 @@ const toMembers = (me: Me) =>
     roles: { placeholder: 'none' },
     note: { placeholder: 'none', help: '' },
     tools: { placeholder: '* for all, or names with *', help: '' },
+    toolset: { placeholder: 'none: every tool above', help: '' },
+    projects: { placeholder: 'none', help: '' },
     tier: me.operator && { label: 'Rate class', placeholder: 'free, pro, max, enterprise' },
     mcp_mode: {
       label: 'MCP shows',
@@ -106,7 +108,8 @@ const KEY_COLUMNS: readonly TableColumn<ApiKey>[] = [
   {
     head: 'Tools',
     cell: (key) => <code>{key.tools.join(' ')}</code>,
-    note: ({ mcp_mode: mode }) => mode && `MCP: ${mode}`,
+    note: ({ toolset, mcp_mode: mode }) =>
+      [toolset && `Toolset: ${toolset}`, mode && `MCP: ${mode}`].filter(Boolean).join(', '),
   },
   { head: 'Last used', cell: (key) => (key.last_used_at === null ? 'never' : dateTime(key.last_used_at)) },
   {

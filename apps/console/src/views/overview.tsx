@@ -56,7 +56,11 @@ function Attention() {
   return (
     <div className="figure-cards">
       {calls !== undefined && (
-        <Figure label="Calls that wait for your decision" value={count(calls)} to={toAddress('approvals')} />
+        <Figure
+          label="Calls that wait for people: all, for you"
+          value={`${count(calls.all)}, ${count(calls.own)}`}
+          to={toAddress('approvals')}
+        />
       )}
       <Figure label="Changed tools that wait for approval" value={count(waiting)} to={toAddress('quarantine')} />
       {me.operator && <FleetFigures />}

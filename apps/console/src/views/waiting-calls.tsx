@@ -28,13 +28,14 @@ export function WaitingCallsView({ item }: { item: string | undefined }) {
 }
 
 /** Number of calls that the key may decide on; nothing when there are none. */
-export const WaitingCallsMark = () => <WaitingMark count={useCallsToDecide()} />;
+export const WaitingCallsMark = () => <WaitingMark count={useCallsToDecide()?.own} />;
 
-/** Number of calls that the key may decide on; undefined until it is known, and for a key without the right to decide. */
-export function useCallsToDecide(): number | undefined {
+/** How many calls wait, and on how many the key may decide; undefined until it is known, and for a key without the right to decide. */
+export function useCallsToDecide(): { all: number; own: number } | undefined {
   const decides = useSigned().me.rights.includes('decide_calls');
   const { data } = useRoute('GET /api/v1/approvals', PENDING, { everyMs: EVERY_MS, enabled: decides });
-  return decides ? data?.approvals.filter((call) => call.may_decide).length : undefined;
+  if (!decides || !data) return undefined;
+  return { all: data.approvals.length, own: data.approvals.filter((call) => call.may_decide).length };
 }
 
 function Inbox() {

@@ -9,7 +9,6 @@ import { Refused, type Gateway } from '../gateway.js';
 import { readCalls } from '../read-calls.js';
 import { plain } from '../terminal.js';
 
-type Kind = 'mcp' | 'openapi';
 /** The answer to a registration; documents name their tools in `operations_registered`, servers in `registered`. */
 export type Registered = Partial<
   RouteAnswer<'POST /api/v1/sources/openapi'> & RouteAnswer<'POST /api/v1/sources/mcp'>
@@ -80,7 +79,7 @@ const shown = (lines: readonly string[]): string =>
 
 /** Prefix of every tool of a source. */
 function prefixOf({ kind, name }: SourceStatus, fields: JsonObject): string {
-  if ((kind as Kind) === 'openapi') return String(fields['name_prefix'] ?? '');
+  if (kind === 'openapi') return String(fields['name_prefix'] ?? '');
   const prefix = String(fields['prefix'] ?? name);
   return prefix && `${prefix}_`;
 }

@@ -27,11 +27,7 @@ compdef _fleetctl fleetctl
 `;
 const FISH = `complete -c fleetctl -f -a "(fleetctl completion words -- (commandline -opc)[2..-1] 2>/dev/null)"
 `;
-const SCRIPTS: ReadonlyMap<string, string> = new Map([
-  ['bash', BASH],
-  ['zsh', ZSH],
-  ['fish', FISH],
-]);
+const SCRIPTS: ReadonlyMap<string, string> = new Map(Object.entries({ bash: BASH, zsh: ZSH, fish: FISH }));
 
 /** `fleetctl completion`: a script for the shell that runs `fleetctl completion words` to get the candidates. */
 export const completion: Command = {

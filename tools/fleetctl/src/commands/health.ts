@@ -28,11 +28,16 @@ export const health: Command = {
       );
       for (const [part, state] of Object.entries(readChecks(ready.body as JsonObject)))
         terminal.out(`  ${plain(part)}: ${plain(typeof state === 'string' ? state : jsonText(state))}\n`);
-      for (const { service, subject, message, since } of faults ?? [])
-        terminal.out(
-          paint(terminal, 'yellow', `  ${service}: ${subject}: ${message} (since ${since.replace(/\.\d+Z$/, 'Z')})`) +
-            '\n',
-        );
+      const told = new Map<string, Fleet['faults']>();
+      for (const fault of faults ?? []) {
+        const text = `${fault.subject}: ${fault.message}`;
+        told.set(text, [...(told.get(text) ?? []), fault]);
+      }
+      for (const [text, same] of told) {
+        const services = same.map(({ service }) => service).join(', ');
+        const since = same[0]!.since.replace(/\.\d+Z$/, 'Z');
+        terminal.out(`${paint(terminal, 'yellow', `  ${services}: ${text} (since ${since})`)}\n`);
+      }
     }
     return healthy ? EXIT.ok : EXIT.failed;
   },

@@ -132,4 +132,19 @@ describe('tools, describe, health', () => {
     routes.set('GET /readiness', () => ({ status: 200, body: {} }));
     expect((await run(['health'])).code).toBe(0);
   });
+
+  it('shows a fault of several services once', async () => {
+    const fault = { subject: 'file', message: 'foo is unknown', since: '2026-01-30T00:00:00.123Z', instances: 1 };
+    const faults = ['budget', 'gateway'].map((service) => ({ ...fault, service }));
+    routes.set('GET /health', () => ({ status: 200, body: {} }));
+    routes.set('GET /readiness', () => ({ status: 200, body: {} }));
+    routes.set('GET /api/v1/fleet', () => ({
+      status: 200,
+      body: { faults: [...faults, { ...fault, service: 'gateway', subject: 'policy' }] },
+    }));
+    const since = '(since 2026-01-30T00:00:00Z)';
+    expect((await run(['health'])).out).toBe(
+      `${url}  ready\n  budget, gateway: file: foo is unknown ${since}\n  gateway: policy: foo is unknown ${since}\n`,
+    );
+  });
 });

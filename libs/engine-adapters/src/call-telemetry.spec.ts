@@ -119,6 +119,19 @@ test.each<[string, ErrorCode, AbortSignal, string]>([
   expect(toCallStatus({ ok: false, code, call: { ...call, request: { ...call.request, signal } } })).toBe(status);
 });
 
+test.each([
+  ['less than the tool has', 5, true, 'refused'],
+  ['more than the tool has', 600_000, true, 'system_error'],
+  ['which passed before the tool was found', 5, false, 'refused'],
+  ['of the fleet', undefined, true, 'system_error'],
+  ['of the fleet, which passed before the tool was found', undefined, false, 'system_error'],
+])('a deadline of the caller, %s', (_, timeoutMs, isFound, status) => {
+  const { call } = record();
+  const request = { ...call.request, limits: { ...call.request.limits, timeoutMs } };
+  const tool = isFound ? { ...call.tool!, timeout_seconds: 30 } : undefined;
+  expect(toCallStatus({ ok: false, code: 'DEADLINE_EXCEEDED', call: { ...call, tool, request } })).toBe(status);
+});
+
 test('the limiter fallback metric is 1 while limits are decided locally, and 0 again later', async () => {
   const metrics = createMetrics({ version: '1.2.3', revision: 'abc' });
   const clock = new FakeClock();

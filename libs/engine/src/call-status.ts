@@ -24,9 +24,9 @@ export function toCallStatus({
   return origin === 'request' ? 'refused' : 'tool_error';
 }
 
-/** Whether the caller gave its call less time than the tool has. The fleet did not fail then. */
+/** Whether the caller gave its call less time than the tool has, or its time passed before the tool was found. The fleet did not fail then. */
 const isOwnDeadline = ({ request, tool }: AuditRecord['call']): boolean =>
-  (request.limits.timeoutMs ?? Infinity) < (tool?.timeout_seconds ?? 0) * 1_000;
+  (request.limits.timeoutMs ?? Infinity) < (tool?.timeout_seconds ?? Infinity) * 1_000;
 
 const wasCancelled = ({ aborted, reason }: AbortSignal): boolean =>
   aborted && toCancellation(reason).code === 'CANCELLED';

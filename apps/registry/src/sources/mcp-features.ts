@@ -39,10 +39,16 @@ const COMPLETION = {
   },
   context: { type: 'object' },
 };
-const PROMPT_INPUT: JsonObject = {
-  type: 'object',
-  properties: { arguments: { type: 'object', additionalProperties: { type: 'string' } }, ...COMPLETION },
-};
+/** What a prompt takes; its server checks which arguments are missing. */
+function promptInput({ arguments: named }: JsonObject): JsonObject {
+  const listed = (Array.isArray(named) ? named : []).filter(isJsonObject);
+  const properties = listed.map(({ name, description, required }): [string, JsonObject] => {
+    const words = [description ?? '', required === true ? '(required)' : ''].map(String);
+    return [String(name), { type: 'string', description: words.join(' ').trim() }];
+  });
+  const args = { type: 'object', properties: Object.fromEntries(properties), additionalProperties: { type: 'string' } };
+  return { type: 'object', properties: { arguments: args, ...COMPLETION } };
+}
 const RESOURCE_INPUT: JsonObject = {
   type: 'object',
   properties: {
@@ -90,7 +96,7 @@ export function toFeatureDefinitions(
         ...READ,
         name: `prompt:${names.of(String(name))}`,
         description: String(description || title || `Prompt ${String(name)} of the MCP server ${entry.name}`),
-        input_schema: PROMPT_INPUT,
+        input_schema: promptInput(prompt),
         binding: {
           ...server.binding,
           remoteName: String(name),

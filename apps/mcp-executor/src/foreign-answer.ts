@@ -48,7 +48,9 @@ function readMessage(message: Json, readId: ReadId): Json {
   const id = toMarked(message['id']);
   const isNamed = typeof id === 'string' || typeof id === 'number';
   if (typeof method !== 'string') {
-    const answer = isNamed ? readAnswer(message) : readAnswer(message, readId(), true);
+    // An answer with neither a result nor an error ends its request, too.
+    const named = jsonrpc === undefined ? message : { result: null, ...message };
+    const answer = isNamed ? readAnswer(named) : readAnswer(message, readId(), true);
     return answer && !isAsIs(message, answer) ? ({ ...answer } as JsonObject) : message;
   }
   const read: JsonObject = { jsonrpc: '2.0', method };
@@ -60,7 +62,7 @@ function readMessage(message: Json, readId: ReadId): Json {
 
 /** Whether an answer is read as it arrived. */
 function isAsIs(message: JsonObject, answer: AnswerBytes): boolean {
-  if ('error' in answer || message['jsonrpc'] !== '2.0') return false;
+  if ('error' in answer || message['jsonrpc'] !== '2.0' || message['id'] !== answer.id) return false;
   return Object.keys(message).length === 3 && answer.result === message['result'];
 }
 

@@ -148,6 +148,9 @@ export class UpstreamSession {
     const transport =
       target.transport === 'stdio' ? stdioTransport(target, deps) : httpTransport(target, deps, stream.resolve);
     const plain = new PlainCalls(transport);
+    // The SDK drops a line that it refuses, and its request would wait until its time-out. Added later than the calls: it sees their answers.
+    if (transport instanceof StdioClientTransport)
+      Reflect.set(transport, '_readBuffer', new RepairingReadBuffer(onlyOpenRequest(transport)));
     fillOmitted(transport, client);
     const asking = new Set<RequestExchange>();
     relayQuestions(transport, client, target.declared, () => RequestExchange.active ?? only(asking));
@@ -310,8 +313,6 @@ function stdioTransport(target: McpTarget, deps: SessionDeps): StdioClientTransp
   const command = guardedCommand(target.stdio, (value) => deps.expand(value, target.registration));
   const transport = new StdioClientTransport(command);
   transport.send = (message) => writeLine(transport, message);
-  // The SDK drops a message that it refuses, and its request would wait until its time-out.
-  Reflect.set(transport, '_readBuffer', new RepairingReadBuffer(onlyOpenRequest(transport)));
   return transport;
 }
 

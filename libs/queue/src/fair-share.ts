@@ -24,6 +24,7 @@ import {
   type IRedisClient,
   type JobsOptions,
 } from 'bullmq';
+import { unmarked } from '@toolfleet/contracts/json-text';
 
 const TAKE_PLACE = readFileSync(new URL('../lua/take-place.lua', import.meta.url), 'utf8');
 const COMMAND = 'addAtPlace';
@@ -64,6 +65,11 @@ interface WithScripts {
 }
 
 class FairQueueBackend extends RedisQueueBackend {
+  /** BullMQ has written the data; the queue marked its large integers. */
+  override addJob(...[job, ...rest]: Parameters<RedisQueueBackend['addJob']>): Promise<string> {
+    return super.addJob({ ...job, data: unmarked(job.data) }, ...rest);
+  }
+
   protected override async addPrioritizedJob(
     ...[client, job, encodedOpts, args, keys]: Parameters<RedisQueueBackend['addPrioritizedJob']>
   ): Promise<string | number> {

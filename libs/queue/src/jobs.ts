@@ -14,8 +14,6 @@ export interface JobData {
   /** When the job was added, by the clock of Redis. */
   queued_at?: EpochMs;
   traceparent?: string;
-  /** All fields as JSON, if a large integer is among them: the JSON of BullMQ has them as strings. */
-  exact?: string;
 }
 
 /** State of a job. `unknown`: it has no record, because it was never added or its retention has ended. */

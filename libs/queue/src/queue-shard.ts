@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Milliseconds } from '@toolfleet/contracts';
-import { asDoubles, toExactJson } from '@toolfleet/contracts/json-text';
+import { toMarked } from '@toolfleet/contracts/json-text';
 import { fairQueueBackend, MovedJob, NoPlace, placedBy } from './fair-share.js';
 import { jobKey, parseFailure, type JobData, type JobRecord } from './jobs.js';
 import { shardPrefix } from './queue-shards.js';
@@ -101,7 +101,7 @@ export class QueueShard<R> {
    */
   async add({ jobId, priority, removeWhenDone, share, most, mostBytes, ...job }: NewJob): Promise<number | undefined> {
     const { queue, redis, index } = this.options;
-    const data = asDoubles(job.data) === job.data ? job.data : { ...job.data, exact: toExactJson(job.data) };
+    const data = toMarked(job.data);
     this.#adding++;
     try {
       const entry = { jobId, timestamp: data.queued_at, ...(removeWhenDone && { removeOnComplete: true }) };

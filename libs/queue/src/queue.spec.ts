@@ -101,6 +101,16 @@ async function commandsOf(command: string): Promise<number> {
 }
 
 describe('a queued call', () => {
+  it('keeps the digits of large integers, in one copy of its data', async () => {
+    const large = { work: 'x', id: 9_007_199_254_740_993n };
+    await queue.add('i1', { ...job('c1'), ...large } as SpecJob);
+    const data = await redis.hget(jobKey(name, 'i1', 0), 'data');
+    expect(data?.match(/9007199254740993/g)).toHaveLength(1);
+    const { promise, resolve } = Promise.withResolvers<object>();
+    await work(async (run) => resolve(run.data));
+    expect(await promise).toMatchObject(large);
+  });
+
   it('is answered through the reply channel and stays in the record', async () => {
     await work(async ({ data }) => ({ echo: data.work }));
     expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });

@@ -155,9 +155,9 @@ export class TakingWorker<D extends JobData, R> extends Worker<D, R> {
   }
 
   /** The job starts before `nextJobFromJobData` returns it. */
-  protected override createJob(...created: Parameters<Worker<D, R>['createJob']>): Job<D, R> {
-    const job = super.createJob(...created);
-    if (job.data.exact !== undefined) job.data = parseExact<D>(job.data.exact).value;
+  protected override createJob(...[json, id]: Parameters<Worker<D, R>['createJob']>): Job<D, R> {
+    const job = super.createJob({ ...json, data: '{}' }, id);
+    job.data = parseExact<D>(json.data || '{}').value;
     return job;
   }
 

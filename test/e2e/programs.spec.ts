@@ -46,6 +46,7 @@ beforeAll(async () => {
       'calculator',
       'events_show',
       'json_show',
+      'local_show',
       'notes_save_note',
       'orders_add',
       'parcels_getParcel',
@@ -62,7 +63,10 @@ beforeAll(async () => {
       ...samples.env,
       EGRESS_ALLOWED_ENDPOINTS: `${samples.env['EGRESS_ALLOWED_ENDPOINTS']},${server.origin},${orders.origin},http://127.0.0.1:1`,
     },
-    envOf: { gateway: { POLICY_DIR: policies, GATEWAY_SKIP_AUTH: 'true' } },
+    envOf: {
+      gateway: { POLICY_DIR: policies, GATEWAY_SKIP_AUTH: 'true' },
+      'mcp-executor': { TOOLFLEET_LOCAL: 'true' },
+    },
   });
 });
 afterAll(async () => {
@@ -84,6 +88,8 @@ describe('integers that no double holds', () => {
     ['orders_add', '{"body":{"id":ID,"any":{"ref":ID}}}', `POST /orders {"id":${ID},"any":{"ref":${ID}}}`, ORDER],
     ['json_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
     ['events_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
+    ['resumed_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
+    ['local_show', '{"id":ID}', `{"id":${ID}}`, '{"got":{"id":ID}}'],
   ];
   const asDigits = (text: string) => text.replaceAll('ID', ID);
   const asTexts = (text: string) => text.replaceAll('ID', `"${ID}"`);
@@ -146,6 +152,21 @@ result = [read["lines"][0]["id"], shown["got"]["id"], python["value"]]`;
     const answer = await post('/api/v1/tools/run_program/execute', body);
     expect(answer).toContain(`"value":["${ID}","9007199254740995","9007199254740997"]`);
     expect(orders.seen()).toEqual([`GET /orders/${ID}`, '{"id":9007199254740995}']);
+  });
+
+  it('are ids of questions', async () => {
+    orders.seen();
+    const client = new Client({ name: 'e2e', version: '1' }, { capabilities: { elicitation: { form: {} } } });
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: {} }));
+    const requestInit = { headers: { authorization: `Bearer ${fleet.adminKey}` } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${fleet.url()}/mcp`), { requestInit }));
+    try {
+      const result = await client.callTool({ name: 'questions_show', arguments: { id: ID } });
+      expect(result).toMatchObject({ structuredContent: { got: { id: ID } } });
+    } finally {
+      await client.close();
+    }
+    expect(orders.seen()).toEqual([`{"id":${ID}}`, ID]);
   });
 
   it('are sent by asynchronous calls', async () => {

@@ -2,10 +2,11 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 
 export interface OrderServer {
   readonly origin: string;
-  /** Content of the fleet's configuration file that makes tools of it: `orders_*`, `json_show` and `events_show`. */
+  /** Content of the fleet's configuration file that makes tools of it: `orders_*`, and `show` of the MCP servers. */
   readonly config: { openapi_tools: object; mcp_servers: object };
   /** What arrived, since it was read last: requests of the API, and calls of MCP. */
   seen(): string[];
@@ -45,16 +46,41 @@ const TOOL = {
   annotations: { readOnlyHint: true, idempotentHint: true },
 };
 
+/** Paths of servers that answer with JSON, events, events of which the last is left for a second request, and after a question. */
+const MCP_PATHS = ['/json', '/events', '/resumed', '/questions'];
+const EVENTS = 'text/event-stream';
+const eventOf = (message: string) => `event: message\ndata: ${message}\n\n`;
+/** A question with an id that no double holds. */
+const QUESTION =
+  '{"jsonrpc":"2.0","id":9007199254740993,"method":"elicitation/create","params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}';
+const BRIDGE = fileURLToPath(new URL('stdio-bridge.mjs', import.meta.url));
+
 /** Starts the server on a free loopback port. */
 export async function startOrderServer(): Promise<OrderServer> {
   const seen: string[] = [];
-  const answerMcp = (response: ServerResponse, isStream: boolean, text: string): void => {
-    const { id, method } = JSON.parse(text) as { id?: number; method: string };
+  /** Ends the call with a question that is open. */
+  let answered = (): void => undefined;
+  /** Answers of streams that ended early, for those who ask for the rest. */
+  const rests: string[] = [];
+  const answerMcp = (response: ServerResponse, url: string, text: string): void => {
+    const { id, method } = JSON.parse(text) as { id?: number; method?: string };
     if (id === undefined) return void response.writeHead(202).end();
+    if (method === undefined) {
+      seen.push(/"id":("?\d+"?)/.exec(text)?.[1] ?? text);
+      response.writeHead(202).end();
+      return answered();
+    }
     const say = (result: string, error = ''): void => {
       const message = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${error || `"result":${result}`}}`;
-      response.writeHead(200, { 'content-type': isStream ? 'text/event-stream' : 'application/json' });
-      response.end(isStream ? `event: message\ndata: ${message}\n\n` : message);
+      if (url === '/json') return void response.setHeader('content-type', 'application/json').end(message);
+      response.setHeader('content-type', EVENTS);
+      if (method !== 'tools/call' || url === '/events') return void response.end(eventOf(message));
+      if (url === '/resumed') {
+        rests.push(message);
+        return void response.end('id: 1\nretry: 10\ndata: \n\n');
+      }
+      answered = () => void response.end(eventOf(message));
+      response.write(eventOf(QUESTION));
     };
     if (method === 'initialize')
       return say(
@@ -69,8 +95,10 @@ export async function startOrderServer(): Promise<OrderServer> {
   const server = createServer((request, response) => {
     const { method, url = '' } = request;
     void readText(request).then((text) => {
-      if (url === '/json' || url === '/events')
-        return method === 'POST' ? answerMcp(response, url === '/events', text) : void response.writeHead(405).end();
+      const rest = method === 'GET' && request.headers['last-event-id'] === '1' && rests.shift();
+      if (rest) return void response.setHeader('content-type', EVENTS).end(eventOf(rest));
+      if (MCP_PATHS.includes(url))
+        return method === 'POST' ? answerMcp(response, url, text) : void response.writeHead(405).end();
       response.setHeader('content-type', 'application/json');
       if (url === '/openapi.json') return void response.end(JSON.stringify(DOCUMENT));
       seen.push(`${method} ${url} ${text}`.trim());
@@ -94,8 +122,8 @@ export async function startOrderServer(): Promise<OrderServer> {
         },
       },
       mcp_servers: {
-        json: { url: `${origin}/json`, trusted: true },
-        events: { url: `${origin}/events`, trusted: true },
+        ...Object.fromEntries(MCP_PATHS.map((path) => [path.slice(1), { url: `${origin}${path}`, trusted: true }])),
+        local: { command: process.execPath, args: [BRIDGE, `${origin}/json`], trusted: true },
       },
     },
     seen: () => seen.splice(0),

@@ -93,13 +93,15 @@ describe('integers that no double holds', () => {
   ];
   const asDigits = (text: string) => text.replaceAll('ID', ID);
   const asTexts = (text: string) => text.replaceAll('ID', `"${ID}"`);
-  const post = async (path: string, body: string) => {
+  const DIGITS = { prefer: 'wait=5, large-integers=digits' };
+  const post = async (path: string, body: string, more: Record<string, string> = {}) => {
     const response = await fetch(fleet.url() + path, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${fleet.adminKey}`,
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
+        ...more,
       },
       body,
     });
@@ -118,6 +120,16 @@ describe('integers that no double holds', () => {
     );
     expect(batch.replaceAll('\\"', '"')).toContain(`"output":${asTexts(output)}`);
   });
+
+  it.each(CALLS)(
+    'are digits in calls of %s over HTTP where the client prefers it',
+    async (tool, args, seen, output) => {
+      orders.seen();
+      const answer = await post(`/api/v1/tools/${tool}/execute`, `{"arguments":${asDigits(args)}}`, DIGITS);
+      expect(answer).toContain(`"output":${asDigits(output)}`);
+      expect(orders.seen()).toEqual([seen]);
+    },
+  );
 
   it.each(CALLS)('are sent to %s as texts of digits over MCP, and shown so', async (tool, args, seen, output) => {
     orders.seen();
@@ -178,6 +190,10 @@ result = [read["lines"][0]["id"], shown["got"]["id"], python["value"]]`;
       return text.includes(`"output":${asTexts(ORDER)}`);
     });
     expect(orders.seen()).toEqual([`POST /orders {"id":${ID},"any":${ID}}`]);
+    for (const path of [call_id, `${call_id}/events`]) {
+      const { text } = await fleet.ask({ path: `/api/v1/calls/${path}`, headers: DIGITS });
+      expect(text).toContain(`"output":${asDigits(ORDER)}`);
+    }
   });
 });
 

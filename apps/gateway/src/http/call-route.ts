@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify';
 import { takeOverReply, writeJson } from '../server/connections.js';
 import type { ErrorFilter } from '../server/error.filter.js';
 import type { Mounted } from '../server/gateway-server.js';
+import { jsonWriter } from '../server/json-writer.js';
 import { readInput } from '../server/routes.js';
 import type { HttpRequest } from './http-call.js';
 import { ToolsController } from './tools.controller.js';
@@ -33,7 +34,7 @@ export class CallRoute implements Mounted {
     const context = new ExecutionContextHost([request, reply], ToolsController, ToolsController.prototype.execute);
     try {
       for (const guard of this.guards) await guard.canActivate(context);
-      const json = JSON.stringify(await controller.execute(readInput(ROUTE, request), request, reply));
+      const json = jsonWriter(request)(await controller.execute(readInput(ROUTE, request), request, reply));
       const headers = reply.getHeaders() as OutgoingHttpHeaders;
       headers['content-type'] = 'application/json; charset=utf-8';
       await takeOverReply(reply, (out) => writeJson(out, reply.statusCode, json, headers));

@@ -9,6 +9,7 @@ import { Caller } from '../server/guards.js';
 import { eventFrame, EventStreams, type EventStream } from '../server/event-streams.js';
 import { Readiness } from './health.controller.js';
 import { AsyncCalls, isFinal, type AcceptedCall } from '@toolfleet/results';
+import { jsonWriter } from '../server/json-writer.js';
 import { Input, Serves } from '../server/routes.js';
 import { sendFile } from '../server/send-file.js';
 
@@ -113,12 +114,21 @@ export class CallsController {
     const isResumed = from !== undefined && isFinal(call.state);
     if (isResumed && (await this.calls.events(id, from)).length === 0) return reply.status(204).send();
     const isWithheld = await this.calls.isWithheld(caller, call, { ownOnly: query.content === 'own' });
-    await this.streams.serve(caller, reply, (stream) => this.follow(stream, caller, { ...call, isWithheld }, from));
+    const write = jsonWriter(reply.request);
+    await this.streams.serve(caller, reply, (stream) =>
+      this.follow(stream, caller, { ...call, isWithheld }, from, write),
+    );
   }
 
-  private async follow(stream: EventStream, caller: Principal, call: AcceptedCall, from: string | undefined) {
+  private async follow(
+    stream: EventStream,
+    caller: Principal,
+    call: AcceptedCall,
+    from: string | undefined,
+    write: (data: unknown) => string,
+  ) {
     const { callId: id, sight = 'none', isWithheld } = call;
-    const toFrame = (event: CallEvent) => eventFrame(toServerEvent(isWithheld ? stateOf(event, sight) : event));
+    const toFrame = (event: CallEvent) => eventFrame(toServerEvent(isWithheld ? stateOf(event, sight) : event), write);
     const until = this.clock.monotonic() + MAX_STREAM_MS;
     let after = from;
     let wroteAt = this.clock.monotonic();

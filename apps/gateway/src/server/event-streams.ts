@@ -14,8 +14,8 @@ interface StreamEvent {
 }
 
 /** Formats an event (HTML, section 9.2 Server-sent events). */
-export function eventFrame({ id, type, data }: StreamEvent): string {
-  return `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+export function eventFrame({ id, type, data }: StreamEvent, write: (data: unknown) => string = JSON.stringify): string {
+  return `id: ${id}\nevent: ${type}\ndata: ${write(data)}\n\n`;
 }
 
 /** Limits of the open streams of one gateway. */

@@ -17,6 +17,7 @@ import {
 } from './connections.js';
 import { divertCalls } from './divert-calls.js';
 import { noteLateRequests, Suspensions } from './late-requests.js';
+import { writeAsPreferred } from './json-writer.js';
 import { limitMemory, type MemoryAccount } from './memory-account.js';
 import type { BodyReader } from './body-reader.js';
 import { acceptJsonBodies } from './request-body.js';
@@ -99,6 +100,7 @@ export class GatewayServer implements LifecycleComponent {
       noteLateRequests(instance, suspensions);
       serveInOrder(instance, queues);
       if (instance === fastify) answerWrongMethods(instance);
+      if (instance === fastify) writeAsPreferred(instance);
       admitBeforeBody(instance, this.prove, clock);
       limitMemory(instance, memory, clock);
       closeWithAnswers(instance);

@@ -280,7 +280,7 @@ export const CALL_ROUTES = {
       'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed for 24 h'),
       Prefer: maybe(
         text(
-          'wait=<seconds>: a duplicate of an unfinished call waits for it; respond-async: a call that needs an approval is parked',
+          'wait=<seconds>: a duplicate of an unfinished call waits for it; respond-async: a call that needs an approval is parked; large-integers=digits: integers beyond 2^53 are numbers and not strings',
         ),
       ),
     }),

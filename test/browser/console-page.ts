@@ -16,7 +16,8 @@ export class ConsolePage {
   ) {
     page.on('pageerror', (error) => this.troubles.push(`error: ${error.message}`));
     page.on('console', (message) => {
-      if (message.type() === 'error' && !EXPECTED.test(message.text())) this.troubles.push(message.text());
+      if (message.type() !== 'error' || EXPECTED.test(message.text())) return;
+      this.troubles.push(`${message.text()} ${message.location().url}`);
     });
     page.on('request', (request) => {
       // Pictures of results are read from memory.

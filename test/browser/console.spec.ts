@@ -107,7 +107,7 @@ describe.skipIf(CHROMIUM === undefined)('console', () => {
     const tab = await tabOf(undefined);
     const { page } = tab;
     await tab.signIn('tf_test_wrong_key_1234567890');
-    await page.getByText('This key is not accepted: Invalid credentials.').waitFor();
+    await page.getByText('This key is not accepted: Malformed credentials').waitFor();
     expect(await page.getByLabel('API key').getAttribute('aria-invalid')).toBe('true');
     await tab.signIn(fleet.operatorKey);
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();

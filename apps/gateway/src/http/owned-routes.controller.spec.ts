@@ -2,21 +2,28 @@ import { ToolError, type Principal } from '@toolfleet/contracts';
 import type { RegisterAuth } from '@toolfleet/access';
 import { apiSubject } from '@toolfleet/contracts/subjects';
 import { NatsClient } from '@toolfleet/transport';
+import type { SignInSettings } from '@toolfleet/fleet-file';
 import { startNats, type NatsServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { PublicAddress } from '../server/public-origin.js';
 import type { HttpRequest } from './http-call.js';
 import { OwnedRoutesController } from './owned-routes.controller.js';
+import { SignIn } from './sign-in.controller.js';
 
 let server: NatsServer;
 let nats: NatsClient;
 let routes: OwnedRoutesController;
-beforeAll(async () => {
-  server = await startNats();
-  nats = await NatsClient.connect({ url: server.url, name: 'gateway' });
+const newRoutes = (issuer?: string): OwnedRoutesController => {
   const admit = async () => {
     throw new ToolError('UNAUTHENTICATED');
   };
-  routes = new OwnedRoutesController(nats, { admit } as unknown as RegisterAuth);
+  const signIn = new SignIn(nats, { issuer } as SignInSettings, {} as PublicAddress);
+  return new OwnedRoutesController(nats, { admit } as unknown as RegisterAuth, signIn);
+};
+beforeAll(async () => {
+  server = await startNats();
+  nats = await NatsClient.connect({ url: server.url, name: 'gateway' });
+  routes = newRoutes();
 });
 afterAll(async () => {
   await nats?.close();
@@ -48,4 +55,10 @@ it('says which service has no instance that answers', async () => {
     code: 'SERVICE_UNAVAILABLE',
     message: expect.stringMatching(/^No instance of the service records answers listWebhooks: .*release before \d/),
   });
+});
+
+it('lists no session without sign-in, and asks with it', async () => {
+  expect(await routes.ask('GET /api/v1/sessions', request({}))).toEqual([]);
+  const asked = newRoutes('https://issuer.test').ask('GET /api/v1/sessions', request({}));
+  await expect(asked).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
 });

@@ -8,6 +8,7 @@ import { VERSION } from '@toolfleet/service';
 import { NatsClient } from '@toolfleet/transport';
 import type { HttpRequest } from './http-call.js';
 import { readInput, Serves } from '../server/routes.js';
+import { SignIn } from './sign-in.controller.js';
 
 const ANSWER_SECONDS = 10;
 const ROWS: Readonly<Record<OwnedKey, Route>> = ROUTES;
@@ -18,13 +19,15 @@ export class OwnedRoutesController {
   constructor(
     private readonly nats: NatsClient,
     private readonly registrars: RegisterAuth,
+    private readonly signIn: SignIn,
   ) {}
 
   /** @throws ToolError of the owner; SERVICE_UNAVAILABLE if it does not run, or does not have the route yet */
   async ask<K extends OwnedKey>(key: K, http: HttpRequest): Promise<RouteAnswer<K>> {
-    const { id, owner, access, seconds = ANSWER_SECONDS } = ROWS[key];
+    const { id, owner, access, seconds = ANSWER_SECONDS, withoutSignIn } = ROWS[key];
     const principal = access === 'registrar' ? await this.registrars.admit(http) : http.principal;
     const question = { principal, ...readInput(key, http) };
+    if (withoutSignIn !== undefined && !this.signIn.offer.available) return withoutSignIn as RouteAnswer<K>;
     try {
       return await this.nats.request(apiSubject(owner!, id), question, { timeoutMs: seconds * 1_000 });
     } catch (error) {

@@ -185,6 +185,7 @@ export const CREDENTIAL_ROUTES = routes({ tag: 'keys' })({
   'GET /api/v1/sessions': {
     id: 'listSessions',
     owner: 'identity',
+    withoutSignIn: [],
     summary:
       'Sign-ins of people that are valid: of browsers, and of OAuth clients they connected. Your own; of the tenant with the right manage_keys',
     query: record({ tenant_id: maybe(text('Another tenant, with the right all_tenants', ID)) }),

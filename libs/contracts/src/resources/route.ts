@@ -56,6 +56,8 @@ export interface Route {
    * `api.<owner>.<id>`; the owner's method of this id answers (`@Answers`). Absent: a controller of the gateway answers (`@Serves`).
    */
   owner?: RouteOwner;
+  /** The answer of a fleet without sign-in: it may run without the service `identity`. Absent: its owner is asked. */
+  withoutSignIn?: unknown;
   /** Seconds that its owner has for an answer. Default 10. */
   seconds?: number;
   access?: Access;

@@ -94,7 +94,8 @@ export class ComposedFleet {
     }
     const [http, nats] = [await freePort(), await freePort()];
     const given = yaml.load(readFileSync(join(ROOT, 'deploy/compose/fleet.yaml'), 'utf8')) as Record<string, object>;
-    const merged = { ...given };
+    const wide = { requests_per_minute: 1e6, requests_per_hour: 1e7, requests_per_day: 1e8 };
+    const merged: Record<string, object> = { ...given, rate_limits: { tiers: { wide } } };
     for (const [key, value] of Object.entries(config)) merged[key] = { ...given[key], ...value };
     writeFileSync(join(folder, 'fleet.yaml'), JSON.stringify(merged));
     for (const [name, service] of Object.entries(services)) {
@@ -148,12 +149,12 @@ export class ComposedFleet {
     return readFileSync(join(this.folder, 'secrets', name), 'utf8');
   }
 
-  /** Waits until the tools are listed; makes keys of an operator and of an administrator of `acme`. */
+  /** Waits until the tools are listed; makes keys of an operator and of an administrator of `acme`, of the tier `wide`. */
   async untilReady(tools: readonly string[]): Promise<void> {
     const devKey = this.secret('dev_api_key');
     await this.untilListed(tools, devKey);
     const issue = async (tenantId: string, roles: string[]): Promise<string> => {
-      const body = { client: `test-${roles.join('-')}`, tenant_id: tenantId, roles };
+      const body = { client: `test-${roles.join('-')}`, tenant_id: tenantId, roles, tier: 'wide' };
       const made = await this.ask({ path: '/api/v1/keys', body, key: devKey });
       if (made.status !== 201) throw new Error(`no key was made: ${made.status} ${made.text}`);
       return String(made.body.token);

@@ -100,6 +100,7 @@ export function writeStandIns(folder: string, base: string, { whole }: { whole: 
 COPY postgres /
 RUN mkdir -p /var/lib/postgresql/data && chown 70:70 /var/lib/postgresql/data && chmod 0700 /var/lib/postgresql/data
 USER 70:70
+ENV PGHOST=/tmp
 ENTRYPOINT ["sh", "/start-postgres.sh"]
 `,
   };

@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ToolfleetClient } from '@toolfleet/client';
 import { ToolfleetNatsClient } from '@toolfleet/client/nats';
+import type { JsonObject } from '@toolfleet/contracts';
+import { anthropicFaults } from '@toolfleet/testing/provider-rules';
 import { NatsClient } from '@toolfleet/transport';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TestFleet } from '../fleet/test-fleet.js';
@@ -36,6 +38,19 @@ const DRAW = `export default ({ defineTool, ok }) => defineTool({
     content: [{ type: 'text', text: 'drawn' }, { type: 'image', mimeType: 'image/png', data: 'A'.repeat(size) }],
   }),
 });`;
+/** `find` returns its arguments; their names and its union are what Anthropic's API refuses. */
+const LONG = 'long'.repeat(19);
+const FIND = `export default ({ defineTool, ok }) => defineTool({
+  name: 'find', description: 'Finds', category: 'data', rateLimit: 0, idempotent: true,
+  inputSchema: {
+    type: 'object', properties: { 'filter[id]': { type: 'integer' }, $top: { type: 'integer' }, ${LONG}: { type: 'string' } },
+    anyOf: [
+      { properties: { content: { type: 'string' } }, required: ['content'] },
+      { properties: { url: { type: 'string' } }, required: ['url'] },
+    ],
+  },
+  handler: (args) => ok(args, JSON.stringify(args)),
+});`;
 
 let fleet: TestFleet;
 let nats: NatsClient;
@@ -45,10 +60,11 @@ beforeAll(async () => {
   await writeFile(join(plugins, 'step.tool.mjs'), STEPS);
   await writeFile(join(plugins, 'flaky.tool.mjs'), FLAKY);
   await writeFile(join(plugins, 'draw.tool.mjs'), DRAW);
+  await writeFile(join(plugins, 'find.tool.mjs'), FIND);
   fleet = await TestFleet.start({
     together: true,
     services: { gateway: 1, registry: 1, budget: 1, 'builtin-executor': 1 },
-    tools: ['step', 'flaky', 'draw'],
+    tools: ['step', 'flaky', 'draw', 'find'],
     env: { BUILTIN_PLUGINS_DIR: plugins, TOOL_PARALLELISM: '4' },
   });
   nats = await NatsClient.connect({ url: fleet.nats.url, name: 'batches' });
@@ -299,6 +315,23 @@ it.each<[object, RegExp]>([
     expect(item.body).toMatchObject({ code: 'REQUEST_INVALID', error: `Item 0: Unknown field '${field}'` });
     expect((await fleet.call('step', {}, { fields: { [field]: 1 } })).status).toBe(400);
   }
+});
+
+it('models of Anthropic call a tool whose schema their API refuses, by the names that they see', async () => {
+  const client = new ToolfleetClient({ url: fleet.url(), apiKey: fleet.adminKey });
+  const tools = await client.list({ format: 'anthropic' });
+  const { input_schema: schema } = tools.find((tool) => tool['name'] === 'find') as { input_schema: JsonObject };
+  expect(anthropicFaults(schema)).toEqual([]);
+  expect(schema['description']).toBe('Requires one of: content; url');
+  const [id, top, long] = Object.keys(schema['properties'] as object);
+  for (const form of [{ content: 'a' }, { url: 'b' }]) {
+    const input = { [id!]: 7, [top!]: 1, [long!]: 'x', ...form };
+    const [used] = await client.batch([{ type: 'tool_use', id: 'use_1', name: 'find', input }]);
+    const [block] = used!.content as { text: string }[];
+    expect(JSON.parse(block!.text)).toEqual({ 'filter[id]': 7, $top: 1, [LONG]: 'x', ...form });
+  }
+  const [neither] = await client.batch([{ type: 'tool_use', id: 'use_2', name: 'find', input: {} }]);
+  expect(neither).toMatchObject({ is_error: true });
 });
 
 it('the client passes on calls of models, progress and events, and repeats calls once', async () => {

@@ -3,7 +3,7 @@ import { toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { LIST_FORMATS, ToolLimits, ToolMetadata } from '@toolfleet/contracts/resources';
 import { maxResultBytes, SIZES } from '@toolfleet/contracts/subjects';
-import { inlineDefinitions, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/bounded-schema';
+import { inlineDefinitions, toAnthropicSchema, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/bounded-schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
 type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'pydantic' | 'typescript'>;
@@ -19,7 +19,11 @@ const FORMATTERS: Readonly<Record<ToolFormat, Formatter>> = {
   // Strict mode, the default of this API, does not allow optional arguments.
   'openai-responses': (tool, parameters) => ({ type: 'function', ...toFunction(tool, parameters), strict: false }),
   'openai-responses-strict': (tool, parameters) => ({ type: 'function', ...toStrictFunction(tool, parameters) }),
-  anthropic: ({ name, description }, parameters) => ({ name, description, input_schema: parameters }),
+  anthropic: ({ name, description }, parameters) => ({
+    name,
+    description,
+    input_schema: derive(anthropicSchemas, parameters, toAnthropicSchema),
+  }),
   gemini: toGemini,
   mcp: toMcp,
 };
@@ -225,6 +229,7 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
 /** Schemas in other forms by the listed one, replaced and never changed. */
 const inlined = new WeakMap<JsonObject, JsonObject>();
 const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
+const anthropicSchemas = new WeakMap<JsonObject, JsonObject>();
 const geminiSchemas = new WeakMap<JsonObject, JsonObject>();
 
 function derive<T>(known: WeakMap<JsonObject, T>, schema: JsonObject, make: (schema: JsonObject) => T): T {

@@ -101,3 +101,15 @@ function closedFaults(schema: JsonObject, path: string): string[] {
     ...named.flatMap(([name, part]) => strictFaults(part, `${path}/${name}`)),
   ];
 }
+
+/** What Anthropic's API would refuse in the input schema of a tool: its errors name the pattern of names, and the keywords. */
+export function anthropicFaults(schema: JsonObject): string[] {
+  const names = isJsonObject(schema.properties) ? Object.keys(schema.properties) : [];
+  return [
+    ...(schema.type === 'object' ? [] : ['the root must be an object']),
+    ...['allOf', 'anyOf', 'oneOf']
+      .filter((keyword) => schema[keyword] !== undefined)
+      .map((keyword) => `${keyword} at the top`),
+    ...names.filter((name) => !/^[a-zA-Z0-9_.-]{1,64}$/.test(name)).map((name) => `the name ${name}`),
+  ];
+}

@@ -32,7 +32,7 @@ export function toGeminiSchema(schema: Json): JsonObject {
 }
 
 /** `allOf` as one schema: properties and requirements of all parts together, other keywords of the last part that has them. */
-function mergeAll({ allOf, ...schema }: JsonObject): JsonObject {
+export function mergeAll({ allOf, ...schema }: JsonObject): JsonObject {
   if (!Array.isArray(allOf)) return schema;
   const parts = [...allOf.filter(isJsonObject).map(mergeAll), schema];
   const merged: JsonObject = Object.assign({}, ...parts);

@@ -1,8 +1,9 @@
 /** Schemas for model providers: examples, and random schemas against the rules that the providers publish. */
 import type { Json, JsonObject } from '@toolfleet/base';
-import { geminiFaults, strictFaults } from '@toolfleet/testing/provider-rules';
+import { anthropicFaults, geminiFaults, strictFaults } from '@toolfleet/testing/provider-rules';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { plainName, toAnthropicSchema } from './anthropic-schema.js';
 import { toGeminiSchema } from './gemini-schema.js';
 import { inlineDefinitions } from './inline-definitions.js';
 import { toStrictSchema } from './strict-schema.js';
@@ -12,6 +13,57 @@ const withProperty = (property: Json, required: string[] = ['x']): JsonObject =>
   type: 'object',
   properties: { x: property },
   required,
+});
+
+describe('toAnthropicSchema', () => {
+  it('leaves a plain schema unchanged', () => {
+    const schema = withProperty({ type: 'string' });
+    expect(toAnthropicSchema(schema)).toBe(schema);
+  });
+
+  it('lists arguments under plain names that name the original', () => {
+    const schema: JsonObject = {
+      type: 'object',
+      properties: { 'filter[id]': { type: 'integer', description: 'Which' }, $top: { type: 'integer' }, a: true },
+      required: ['filter[id]', 'a'],
+    };
+    expect(toAnthropicSchema(schema)).toEqual({
+      type: 'object',
+      properties: {
+        filter_id__665d001d: { type: 'integer', description: 'filter[id]: Which' },
+        [plainName('$top')]: { type: 'integer', description: '$top' },
+        a: true,
+      },
+      required: ['filter_id__665d001d', 'a'],
+    });
+    expect(plainName('x'.repeat(75))).toMatch(/^x{55}_[0-9a-f]{8}$/);
+  });
+
+  it('makes one object of unions, parts and references at the top', () => {
+    const schema: JsonObject = {
+      description: 'A place',
+      allOf: [{ $ref: '#/$defs/Named' }],
+      oneOf: [
+        { properties: { at: { type: 'string' }, zoom: { type: 'integer' } }, required: ['at', 'zoom'] },
+        { anyOf: [{ properties: { at: { type: 'integer' } }, required: ['at'] }, { $ref: '#/$defs/Loop' }] },
+      ],
+      $defs: {
+        Named: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+        Loop: { $ref: '#/$defs/Loop' },
+      },
+    };
+    expect(toAnthropicSchema(schema)).toEqual({
+      type: 'object',
+      description: 'A place',
+      properties: {
+        name: { type: 'string' },
+        at: { anyOf: [{ type: 'string' }, { type: 'integer' }] },
+        zoom: { type: 'integer' },
+      },
+      required: ['name'],
+      $defs: schema.$defs,
+    });
+  });
 });
 
 describe('toGeminiSchema', () => {
@@ -166,6 +218,7 @@ it('random schemas become schemas that the providers accept, or are omitted', ()
     fc.property(anySchema, (schema) => {
       const root = { ...schema, type: 'object' };
       expect(geminiFaults(toGeminiSchema(inlineDefinitions(root)))).toEqual([]);
+      expect(anthropicFaults(toAnthropicSchema(root))).toEqual([]);
       const strict = toStrictSchema(root);
       if (strict) expect(strictFaults(strict)).toEqual([]);
     }),

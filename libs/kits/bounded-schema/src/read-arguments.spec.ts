@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from '@toolfleet/base';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { plainName } from './anthropic-schema.js';
 import { canonicalJson } from './canonical.js';
 import { ArgumentReader, type ArgumentRules, type ReadArguments } from './read-arguments.js';
 
@@ -340,6 +341,19 @@ describe('faults', () => {
     let deep: Json = 1;
     for (let level = 0; level < 5_000; level += 1) deep = [deep];
     expect(faults(object({ x: {} }), { x: deep })[0]?.[1]).toBe('invalid');
+  });
+});
+
+describe('arguments under the plain names of a list', () => {
+  const schema = { type: 'object', properties: { 'filter[id]': { type: 'integer' }, b: {} }, required: ['filter[id]'] };
+  const readSent = (sent: JsonObject) => read(schema, sent, { refuseUnknown: true });
+
+  test('are read as their own, with all rules', () => {
+    const listed = plainName('filter[id]');
+    expect(readSent({ [listed]: '7', b: 1 })).toMatchObject({ ok: true, arguments: { 'filter[id]': 7, b: 1 } });
+    expect(readSent({ arguments: { [listed]: 7 } })).toMatchObject({ ok: true, arguments: { 'filter[id]': 7 } });
+    expect(readSent({ [listed]: 'x' })).toMatchObject({ ok: false, faults: [{ param: 'filter[id]' }] });
+    expect(readSent({ [plainName('other[id]')]: 7 })).toMatchObject({ ok: false });
   });
 });
 

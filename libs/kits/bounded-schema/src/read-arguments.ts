@@ -1,5 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { asDoubles, countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-text';
+import { plainName } from './anthropic-schema.js';
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
 import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
@@ -63,6 +64,8 @@ const MAX_UNKNOWN = 1_000;
 export class ArgumentReader {
   readonly #compiled: CompiledSchema;
   readonly #parameters = new Map<string, Parameter>();
+  /** Arguments by the plain names under which some formats list them; empty when all have plain names. */
+  readonly #listed = new Map<string, string>();
   readonly #required: string[] = [];
   readonly #defaults: [string, Json][] = [];
   /** Treatment of undeclared arguments. */
@@ -79,6 +82,10 @@ export class ArgumentReader {
     for (const [name, pointer] of declared.pointers) this.#declare(name, pointer, required.has(name));
     for (const name of required)
       if (typeof name === 'string' && !this.#parameters.has(name)) this.#declare(name, undefined, true);
+    for (const name of this.#parameters.keys()) {
+      const listed = plainName(name);
+      if (!this.#parameters.has(listed)) this.#listed.set(listed, name);
+    }
     this.#unknown = declared.open ? 'keep' : declared.closed || rules.refuseUnknown ? 'refuse' : 'drop';
   }
 
@@ -123,7 +130,8 @@ export class ArgumentReader {
     return outer.ok && (!read.ok || read.dropped.length > 0) ? outer : read;
   }
 
-  #read(raw: JsonObject, view: ArgumentView | undefined, made: Coercion[] = []): ReadArguments {
+  #read(sent: JsonObject, view: ArgumentView | undefined, made: Coercion[] = []): ReadArguments {
+    const raw = this.#listed.size === 0 ? sent : this.#withOwnNames(sent);
     const faults: ArgumentFault[] = [];
     const notes = { made, trials: { left: MAX_UNION_TRIALS } };
     const dropped: string[] = [];
@@ -172,6 +180,14 @@ export class ArgumentReader {
       coercions: made.length > 0 ? made : NONE,
       dropped: dropped.length > 0 ? dropped : NONE,
     };
+  }
+
+  #withOwnNames(sent: JsonObject): JsonObject {
+    const names = Object.keys(sent);
+    if (!names.some((name) => this.#listed.has(name))) return sent;
+    const own: JsonObject = {};
+    for (const name of names) setOwn(own, this.#listed.get(name) ?? name, sent[name] as Json);
+    return own;
   }
 
   #tooManyNames(args: JsonObject): ReadArguments | undefined {

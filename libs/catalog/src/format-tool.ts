@@ -3,7 +3,13 @@ import { toFleetAddress } from '@toolfleet/contracts/resource-address';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { LIST_FORMATS, ToolLimits, ToolMetadata } from '@toolfleet/contracts/resources';
 import { maxResultBytes, SIZES } from '@toolfleet/contracts/subjects';
-import { inlineDefinitions, toAnthropicSchema, toGeminiSchema, toStrictSchema, type SchemaStyle } from '@toolfleet/bounded-schema';
+import {
+  inlineDefinitions,
+  toAnthropicSchema,
+  toGeminiSchema,
+  toStrictSchema,
+  type SchemaStyle,
+} from '@toolfleet/bounded-schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
 
 type ToolFormat = Exclude<(typeof LIST_FORMATS)[number], 'python' | 'pydantic' | 'typescript'>;

@@ -31,10 +31,10 @@ const shared = {
 };
 
 /**
- * Specs of whole fleets wait half of their time. They begin when the unit tests have ended (they would starve them), and share their
- * workers, so that none is idle until the last files.
+ * Specs of whole fleets begin when the unit tests have ended (they would starve them), and share their workers, so that none is idle until
+ * the last files. They use the processors more than unit tests do: with more workers, ten programs wait for one.
  */
-const systems = { isolate: false, maxWorkers: availableParallelism() * 2, sequence: { groupOrder: 1 } };
+const systems = { isolate: false, sequence: { groupOrder: 1 } };
 
 /** A condition that is waited for is given time: a busy machine is late, never wrong. */
 const patient = {

@@ -51,6 +51,16 @@ describe('the embedded SQLite', () => {
     expect((await sql`select name from item`.execute(db)).rows).toEqual([{ name: 'b' }]);
   });
 
+  it('answers a statement that runs while the database is closed', async () => {
+    const db = open(join(folder, 'closed.db'));
+    await sql`create table item (name text)`.execute(db);
+    const inserted = sql`insert into item values ('a')`.execute(db);
+    await db.destroy();
+    expect((await inserted).numAffectedRows).toBe(1n);
+    const again = open(join(folder, 'closed.db'));
+    expect((await sql`select name from item`.execute(again)).rows).toEqual([{ name: 'a' }]);
+  });
+
   it('keeps the code and the class of errors', async () => {
     const notOpened = sql`select 1`.execute(open(folder));
     await expect(notOpened).rejects.toMatchObject({ code: 'SQLITE_CANTOPEN' });

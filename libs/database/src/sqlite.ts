@@ -25,11 +25,12 @@ export function sqliteDialect(file: string): Dialect {
 
 /**
  * The one connection to a file, in a thread of its own: neither a slow disk nor a sum over a million rows delays the calls of this process.
- * Kysely sends one statement after the other.
+ * Kysely sends one statement after the other; only the end may come while one runs.
  */
 class SqliteThread implements Driver, DatabaseConnection {
   #worker: Worker | undefined;
-  #reply: PromiseWithResolvers<SqliteReply> | undefined;
+  /** Of the statements that were sent, in their order. */
+  readonly #replies: PromiseWithResolvers<SqliteReply>[] = [];
 
   constructor(private readonly file: string) {}
 
@@ -58,7 +59,10 @@ class SqliteThread implements Driver, DatabaseConnection {
   }
 
   async destroy(): Promise<void> {
-    if (this.#worker) await this.#ask('close', []);
+    if (!this.#worker) return;
+    const closed = this.#ask('close', []);
+    this.#worker = undefined;
+    await closed;
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
@@ -75,8 +79,9 @@ class SqliteThread implements Driver, DatabaseConnection {
 
   #ask(request: SqliteRequest, moved: ArrayBuffer[]): Promise<SqliteReply> {
     const worker = (this.#worker ??= this.#start());
-    const reply = (this.#reply = Promise.withResolvers<SqliteReply>());
     worker.postMessage(request, moved);
+    const reply = Promise.withResolvers<SqliteReply>();
+    this.#replies.push(reply);
     // A process that ends waits for what it writes, and not for an idle thread.
     worker.ref();
     return reply.promise;
@@ -87,8 +92,8 @@ class SqliteThread implements Driver, DatabaseConnection {
     const worker = new Worker(program, { workerData: this.file, execArgv: programFlags(program) });
     // A fault of the thread itself ends the process, as one of SQLite's own code would.
     return worker.on('message', (reply: SqliteReply) => {
-      worker.unref();
-      this.#reply?.resolve(reply);
+      this.#replies.shift()?.resolve(reply);
+      if (this.#replies.length === 0) worker.unref();
     });
   }
 }

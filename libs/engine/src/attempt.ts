@@ -12,7 +12,7 @@ import { onAbort, TimedOut, type Clock } from '@toolfleet/resilience';
 import { explainErrors } from '@toolfleet/bounded-schema';
 import type { Call } from './call.js';
 import type { Next } from './step.js';
-import { deadlineExceeded, toCancellation } from './deadline.js';
+import { deadlineExceeded, toCancellation, timedOut } from './deadline.js';
 import type { EnginePorts } from './ports.js';
 import { failed } from './result.js';
 
@@ -91,13 +91,8 @@ function toAttemptError(thrown: unknown, { signal, tool, active }: Call): ToolEr
     return neverBegan ? cancelled.withFacts({ begun: 'no' }) : cancelled;
   }
   if (neverBegan) return deadlineExceeded();
-  const timeoutMs = Math.round(signal.reason.timeoutMs);
   const isExecutors = active.isUnacknowledged || (isToolError(thrown) && thrown.facts?.blame === 'executor');
-  return new ToolError('ATTEMPT_TIMED_OUT', {
-    message: `Tool '${tool.name}' timed out after ${timeoutMs}ms`,
-    details: { timeout_ms: timeoutMs, cause: isExecutors ? 'executor' : undefined },
-    facts: isExecutors ? { blame: 'executor' } : undefined,
-  });
+  return timedOut(tool.name, signal.reason, isExecutors);
 }
 
 /**

@@ -66,9 +66,17 @@ function interrupted({ attempts, tool, request }: ActiveCall, reason: unknown): 
     const message = `It is not known whether '${request.target.toolName}' took effect`;
     return end(new ToolError('OUTCOME_UNKNOWN', { message }));
   }
+  return end(timedOut(request.target.toolName, reason));
+}
+
+/** The failure of a call whose time passed during an attempt. @param isExecutors whether the executor is to blame, and not the tool */
+export function timedOut(toolName: string, reason: TimedOut, isExecutors = false): ToolError {
   const timeoutMs = Math.round(reason.timeoutMs);
-  const message = `Tool '${request.target.toolName}' timed out after ${timeoutMs}ms`;
-  return end(new ToolError('ATTEMPT_TIMED_OUT', { message, details: { timeout_ms: timeoutMs } }));
+  return new ToolError('ATTEMPT_TIMED_OUT', {
+    message: `Tool '${toolName}' timed out after ${timeoutMs}ms`,
+    details: { timeout_ms: timeoutMs, cause: isExecutors ? 'executor' : undefined },
+    facts: isExecutors ? { blame: 'executor' } : undefined,
+  });
 }
 
 /** The reason of an abort that was not a time-out: the ToolError it was aborted with, else CANCELLED. */

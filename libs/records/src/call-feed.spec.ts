@@ -52,13 +52,13 @@ const ids = (calls: readonly { call_id: string }[]) => calls.map(({ call_id: id 
 
 describe('feed of calls', () => {
   it('is empty if no calls are recorded', async () => {
-    const feed = new CallFeed(undefined, sight, clock);
+    const feed = new CallFeed(undefined, undefined, sight, clock);
     expect(feed.enabled).toBe(false);
     expect(await feed.read(principal('acme'), { limit: 10 })).toEqual({ calls: [] });
   });
 
   it('shows a call once, and finds it with the calls that its tool made', async () => {
-    const feed = new CallFeed(store, sight, clock);
+    const feed = new CallFeed(store, undefined, sight, clock);
     await add([
       call('a1', 'acme'),
       { ...call('a2', 'acme'), parent_call_id: 'a1' },
@@ -77,8 +77,14 @@ describe('feed of calls', () => {
         await expect(found).rejects.toMatchObject({ code: 'NOT_FOUND', message: "No finished call 'a1'" });
   });
 
+  it('sends the calls of its own process before it shows the last ones', async () => {
+    const waiting = [call('a1', 'acme')];
+    const feed = new CallFeed(store, { sendNow: async () => void (await add(waiting.splice(0))) }, sight, clock);
+    expect(ids(await read(feed, principal('acme'), 10))).toEqual(['a1']);
+  });
+
   it('follows new calls of the caller’s scope', async () => {
-    const feed = new CallFeed(store, sight, clock);
+    const feed = new CallFeed(store, undefined, sight, clock);
     await add([call('a1', 'acme'), call('g1', 'globex')]);
     const follow = (who: Principal) => feed.follow(who, { cursor: undefined, ends: () => false });
     const [member, admin] = [follow(principal('acme', ['admin'])), follow(principal('operator', ['operator']))];
@@ -91,7 +97,7 @@ describe('feed of calls', () => {
   });
 
   it('shows a caller only calls it has access to, from the end and from a cursor', async () => {
-    const feed = new CallFeed(store, sight, clock);
+    const feed = new CallFeed(store, undefined, sight, clock);
     const narrow: Principal = { ...principal('acme'), tools: [] };
     const ofBea = (id: string) => ({ ...call(id, 'acme'), user_id: 'bea', key_id: 'k1' });
     await add([call('rare1', 'acme'), call('other1', 'acme')]);

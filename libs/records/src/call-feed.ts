@@ -3,6 +3,7 @@ import type { RecordsList, RecordsListReply, StoredCall } from '@toolfleet/contr
 import type { Clock } from '@toolfleet/resilience';
 import { EVERY_TENANT, hasRight, requireRight, toSeenCall, type CallSight, type SightRule } from '@toolfleet/access';
 import { ownCalls } from '@toolfleet/engine/access';
+import type { CallRecorder } from './call-recorder.js';
 import type { CallRecords } from './call-records.js';
 
 /** Interval in which an open stream looks for new calls; people read it. */
@@ -27,6 +28,8 @@ export class CallFeed {
   constructor(
     /** Undefined: switched off. */
     private readonly records: Pick<CallRecords, 'list'> | undefined,
+    /** Sends the calls of this process before they are read. */
+    private readonly recorder: Pick<CallRecorder, 'sendNow'> | undefined,
     private readonly sight: CallSight,
     private readonly clock: Clock,
   ) {}
@@ -37,12 +40,13 @@ export class CallFeed {
   }
 
   /**
-   * Calls that match, oldest first: those after a cursor, else the last ones.
+   * Calls that match, oldest first: those after a cursor, else the last ones, with all that ended on this gateway before the question.
    * @throws ToolError SERVICE_UNAVAILABLE; of `requireRight` for sums with calls of others
    */
   async read(caller: Principal, query: CallQuery): Promise<RecordsListReply> {
     if (!this.records) return { calls: [] };
     if (query.group_by) requireRight(caller, 'all_calls', 'Summing calls');
+    if (query.after === undefined && query.before === undefined) await this.recorder?.sendNow();
     const rule = await this.sight.rule(caller);
     const scoped = scopeOf(caller, rule, query);
     const { calls, ...rest } = hasRight(caller, 'all_calls')

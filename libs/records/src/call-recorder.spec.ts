@@ -278,6 +278,25 @@ describe('CallRecorder', () => {
     expect(bodiesDropped).toBe(401 - kept);
   });
 
+  it('sends what it has before the records are read, and keeps no reader waiting', async () => {
+    const [clock, store] = [new FakeClock(), new Memory()];
+    const recorder = recorderFor(store, clock);
+    recorder.finished(aRecord('c1', 'acme'));
+    await recorder.sendNow();
+    expect(store.batches.flat()).toMatchObject([{ call_id: 'c1' }]);
+    store.away = 'before';
+    recorder.finished(aRecord('c2', 'acme'));
+    await recorder.sendNow();
+    store.away = undefined;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    store.hanging = promise;
+    const reader = recorder.sendNow();
+    clock.advance(2_000);
+    await reader;
+    resolve();
+    await expect.poll(() => store.batches.flat()).toMatchObject([{ call_id: 'c1' }, { call_id: 'c2' }]);
+  });
+
   it('gives up on a service that is unavailable when the process ends', async () => {
     const [clock, store] = [new FakeClock(), new Memory()];
     const recorder = recorderFor(store, clock);

@@ -16,7 +16,7 @@ import {
   redactedError,
   toCallStatus,
 } from '@toolfleet/engine';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { withTimeout, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { CallBodies } from './call-bodies.js';
 import { toOutcomes } from './call-outcomes.js';
@@ -26,6 +26,8 @@ import type { CallRecords } from './call-records.js';
 const BATCH_WINDOW_MS = 250;
 /** Time between two deliveries of a batch that the service did not confirm. */
 const RESEND_MS = 1_000;
+/** Longest wait of a reader of the records for calls that are on their way. */
+const READER_WAITS_MS = 2_000;
 const MAX_ERROR_CHARS = 300;
 /** Arguments and results in one message, within the default of a NATS server (1 MB). */
 const MAX_BATCH_BODY_BYTES = 400_000;
@@ -115,6 +117,11 @@ export class CallRecorder extends Audit {
     for (const call of this.#buffer.splice(0)) this.#spool.push(this.#withBody(toRow(call), call.record));
     this.#delivery ??= this.#deliver().finally(() => (this.#delivery = undefined));
     return this.#delivery;
+  }
+
+  /** Sends what is collected before the records are read, so that readers find their own calls. Waits for 2 s at most; never rejects. */
+  async sendNow(): Promise<void> {
+    if (this.#waiting > 0) await withTimeout(this.deps.clock, READER_WAITS_MS, this.flush()).catch(() => {});
   }
 
   #withBody(row: FinishedCall, record: AuditRecord): FinishedCall {

@@ -173,6 +173,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     grants,
     /** Undefined when no calls are recorded. */
     callRecords,
+    recorder,
     callLog,
     toolLabels,
     queues: executors.queues,

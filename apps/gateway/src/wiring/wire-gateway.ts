@@ -288,7 +288,7 @@ function wireFleetState(
     new QueueMetrics(queues, metrics, clock),
     new RedisState(redis, metrics, clock),
   ];
-  const finishedCalls = new CallFeed(engine.callRecords, catalog.sight, clock);
+  const finishedCalls = new CallFeed(engine.callRecords, engine.recorder, catalog.sight, clock);
   const readings = new ContentReadings(engine.callRecords, logger);
   const bodies = new CallBodyReader(engine.callRecords, readings, catalog.sight);
   const { definitions, toolsets } = catalog;

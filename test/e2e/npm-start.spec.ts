@@ -4,9 +4,12 @@
  * of tool over HTTP and NATS, gives bad input, stops the fleet, and looks for processes left behind.
  */
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseEnv, promisify } from 'node:util';
 import { eventually, PATIENCE_MS } from '@toolfleet/testing';
@@ -88,7 +91,7 @@ beforeAll(async () => {
   const sourced = join(stateDir, 'env');
   writeFileSync(sourced, shellFile(sourced, GONE), { mode: 0o600 });
   const env = { TOOLFLEET_STATE_DIR: stateDir, TOOLFLEET_DEV_API_KEY: KEY, APPROVAL_ENABLED: 'true' };
-  runner = await NpmStart.start(env, ['sh', '-c', '. "$0"; exec npm start --silent', sourced]);
+  runner = await NpmStart.start(env, ['sh', '-c', '. "$0"; exec npm start --silent -- --workers 2', sourced]);
   fleet = JSON.parse(readFileSync(join(stateDir, 'local.json'), 'utf8')) as LocalFleet;
   nats = await connect({ servers: fleet.nats_url });
   // Sources announce their tools after they are ready.
@@ -431,14 +434,35 @@ describe('npm start', () => {
   it('serves health and metrics of every service', async () => {
     expect((await http('GET', '/health', undefined, null)).status).toBe(200);
     expect((await http('GET', '/readiness', undefined, null)).status).toBe(200);
-    expect(fleet.services.map((service) => service.name)).toEqual(['standalone']);
+    expect(fleet.services.map((service) => service.name)).toEqual(['standalone', 'worker-2']);
     for (const { admin_url: admin } of fleet.services) {
       expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
       expect(await (await fetch(`${admin}/metrics`)).text()).toContain('toolfleet_build_info');
     }
-    expect(await (await fetch(`${fleet.services[0]?.admin_url}/metrics`)).text()).toMatch(
-      /shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/,
-    );
+  });
+
+  it('serves calls by every worker', async () => {
+    const idle = new Set(fleet.services.map(({ admin_url: admin }) => admin));
+    await until('each has run the calculator', async () => {
+      // The system chooses the worker when it accepts a connection.
+      const agent = new Agent();
+      const posted = httpRequest(`${fleet.url}/api/v1/tools/calculator/execute`, {
+        method: 'POST',
+        agent,
+        headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      });
+      posted.end(JSON.stringify({ arguments: { expression: '2 + 2' } }));
+      const [answer] = (await once(posted, 'response')) as [IncomingMessage];
+      expect(answer.statusCode).toBe(200);
+      expect(await json(answer)).toMatchObject({ output: { result: 4 } });
+      agent.destroy();
+      for (const admin of idle) {
+        const metrics = await (await fetch(`${admin}/metrics`)).text();
+        if (/shannon_tool_executions_total\{tool_name="calculator",status="success"\} \d/.test(metrics))
+          idle.delete(admin);
+      }
+      return idle.size === 0;
+    });
   });
 
   it('keeps its data from other users of the machine', async () => {
@@ -533,7 +557,7 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
       }
     });
     const names = [...Object.keys(fleet.broker_pids), ...fleet.services.map((service) => service.name)];
-    expect(names).toHaveLength(3);
+    expect(names).toHaveLength(4);
     for (const name of names) {
       const before = pidOf(name);
 
@@ -559,7 +583,9 @@ rate_limits: { tiers: { pro: { requests_per_minute: 9 } } }
     });
     expect(accepted.length).toBeGreaterThan(names.length);
     fleet = local();
-    for (const { admin_url: admin } of fleet.services) expect((await fetch(`${admin}/health/ready`)).status).toBe(200);
+    // The others serve calls while the last one starts.
+    for (const { name, admin_url: admin } of fleet.services)
+      await until(`${name} is ready`, async () => (await fetch(`${admin}/health/ready`)).status === 200);
   });
 
   it('stops everything within 5 s of SIGTERM and leaves no process', async () => {

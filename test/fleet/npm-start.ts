@@ -5,6 +5,9 @@ import { eventually, freePort } from '@toolfleet/testing';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
+/** As on two cores: by default the number of workers follows that of the cores. */
+const COMMAND = ['npm', 'start', '--silent', '--', '--workers', '1'];
+
 export class NpmStart {
   /** Output so far. */
   output = '';
@@ -15,7 +18,7 @@ export class NpmStart {
   }
 
   /** Resolves when the fleet is ready. @throws Error with its output when it ends instead */
-  static async start(env: Readonly<Record<string, string>>, command = ['npm', 'start', '--silent']): Promise<NpmStart> {
+  static async start(env: Readonly<Record<string, string>>, command = COMMAND): Promise<NpmStart> {
     const [program = '', ...args] = command;
     const runner = new NpmStart(
       spawn(program, args, {

@@ -22,13 +22,15 @@ import { Supervised } from './supervisor.mjs';
 /** Services stop within this time, brokers after them: 5 s in all. */
 const SERVICE_GRACE_MS = 3_500;
 const BROKER_GRACE_MS = 1_000;
+/** Services without state of their own. A plugin or the command of an MCP server may keep some, which a second executor would split. */
+const SERVICES_OF_WORKERS = ['openapi-executor', 'gateway'];
 
 /**
- * Starts everything and resolves when each service reports ready, however long that takes; `step` shows the missing ones. With `together` the services share a process. Processes that end are started again until `stop`; one that keeps
+ * Starts everything and resolves when each service reports ready, however long that takes; `step` shows the missing ones. With `together` the services share a process, and `workers` - 1 more have a gateway each, behind the same port. Processes that end are started again until `stop`; one that keeps
  * ending is given up: before the fleet is ready the start fails, later `onGivenUp` receives the error.
  * `onStop` receives, before anything is started, the way to stop what runs by then: a start that is interrupted or fails leaves no
  * process behind.
- * @param {{root: string, stateDir: string, together?: boolean, say: (line: string) => void,
+ * @param {{root: string, stateDir: string, together?: boolean, workers?: number, say: (line: string) => void,
  *   step?: typeof import('./steps.mjs').step,
  *   onGivenUp: (error: import('./supervisor.mjs').GivenUpError) => void,
  *   onStop?: (stop: () => Promise<void>) => void}} options
@@ -37,6 +39,7 @@ export async function startFleet({
   root,
   stateDir,
   together = false,
+  workers = 1,
   say,
   step = (_title, work) => work(() => {}),
   onGivenUp,
@@ -100,11 +103,13 @@ export async function startFleet({
         .filter(Boolean)
         .join(','),
     };
-    const names = together ? ['standalone'] : SERVICES;
+    const parts = together ? { standalone: {} } : Object.fromEntries(SERVICES.map((name) => [name, {}]));
+    for (let number = 2; number <= workers; number += 1)
+      parts[`worker-${number}`] = { app: 'standalone', services: SERVICES_OF_WORKERS };
     const failure = () => processes.failure;
     const services = await step(`starting the ${SERVICES.length} services`, (onMissing) => {
       const common = { root, logDir, environment, supervise, printer, wait: { failure, onMissing } };
-      return Promise.all(names.map((name) => startService({ name, ...common })));
+      return Promise.all(Object.entries(parts).map(([name, part]) => startService({ name, ...part, ...common })));
     });
     const state = () => ({
       url: `http://127.0.0.1:${gatewayPort}`,
@@ -269,7 +274,7 @@ function mapKeys(record, keyOf, valueOf = String) {
 }
 
 /** Starts a service and resolves when it is ready. Started again it keeps its admin port, as its metrics are scraped there. */
-async function startService({ name, root, logDir, environment, supervise, printer, wait }) {
+async function startService({ name, app = name, services, root, logDir, environment, supervise, printer, wait }) {
   const logFile = join(logDir, `${name}.log`);
   writeFileSync(logFile, '');
   let adminPort;
@@ -280,8 +285,12 @@ async function startService({ name, root, logDir, environment, supervise, printe
       startProcess({
         name,
         command: process.execPath,
-        args: [join(root, 'apps', name, 'dist/main.js')],
-        env: { ...environment, ADMIN_PORT: String(adminPort ?? 0) },
+        args: [join(root, 'apps', app, 'dist/main.js')],
+        env: {
+          ...environment,
+          ADMIN_PORT: String(adminPort ?? 0),
+          ...(services && { TOOLFLEET_SERVICES: services.join() }),
+        },
         logFile,
         ipc: true,
         onMessage: (message) => {

@@ -1,8 +1,9 @@
 /**
- * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process; with `-- --separate` each has its
- * own, as in production.
+ * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process, which further workers help on a machine
+ * with more than two cores (`-- --workers N`); with `-- --separate` each has its own, as in production.
  */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -23,12 +24,14 @@ mkdirSync(stateDir, { recursive: true });
 // It may be older than this rule. A folder that the user names may have other uses.
 if (!ownDir) chmodSync(stateDir, 0o700);
 
+/** What a worker takes under load. */
+const WORKER_BYTES = 256 * 1024 * 1024;
 const environmentFile = join(stateDir, 'env');
 
 const devKey = process.env.TOOLFLEET_DEV_API_KEY;
 if (devKey !== undefined && devKey.length < 16) fail('TOOLFLEET_DEV_API_KEY must have 16 characters or more');
 
-const { separate } = readArguments();
+const { separate, workers } = readArguments();
 
 let stopping;
 let stopFleet;
@@ -46,6 +49,7 @@ try {
     root: ROOT,
     stateDir,
     together: !separate,
+    workers,
     say,
     step,
     onStop: (stopAll) => (stopFleet = stopAll),
@@ -91,10 +95,22 @@ In another terminal: a builtin tool, Python in the sandbox, an operation of an O
 
 function readArguments() {
   try {
-    return parseArgs({ options: { separate: { type: 'boolean' } } }).values;
+    const { separate = false, workers } = parseArgs({
+      options: { separate: { type: 'boolean' }, workers: { type: 'string' } },
+    }).values;
+    if (separate && workers !== undefined) throw new Error('--workers needs services that share a process');
+    if (workers !== undefined && !/^[1-9]\d?$/.test(workers))
+      throw new Error('--workers must be a number from 1 to 99');
+    return { separate, workers: separate ? 1 : Number(workers ?? defaultWorkers()) };
   } catch (error) {
-    return fail(`${error.message}\nusage: npm start [-- --separate]`);
+    return fail(`${error.message}\nusage: npm start [-- --separate | --workers N]`);
   }
+}
+
+/** One for two cores, because brokers, the sandbox, databases and the collector of garbage need the rest, and none beyond a quarter of the memory. */
+function defaultWorkers() {
+  if (process.platform !== 'linux') return 1;
+  return Math.max(1, Math.min(Math.floor(availableParallelism() / 2), Math.floor(totalmem() / 4 / WORKER_BYTES)));
 }
 
 function fail(message, exitCode = 1) {

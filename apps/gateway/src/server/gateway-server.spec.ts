@@ -93,6 +93,7 @@ const server = new GatewayServer(
   {
     host: '127.0.0.1',
     port: 0,
+    sharesPort: false,
     maxBodyBytes: 1_000_000,
     memory,
     bodies: new BodyReader(new SystemClock()),

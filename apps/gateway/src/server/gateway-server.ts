@@ -29,6 +29,8 @@ const MAX_PARAM_LENGTH = 300;
 interface ListenAddress {
   host: string;
   port: number;
+  /** Whether other processes may listen there too; the system spreads connections. */
+  sharesPort: boolean;
   maxBodyBytes: number;
   /** Bytes of request bodies and unread responses. */
   memory: MemoryAccount;
@@ -64,7 +66,7 @@ export class GatewayServer implements LifecycleComponent {
   ) {}
 
   async start(): Promise<void> {
-    const { host, port, maxBodyBytes, memory, bodies, connections } = this.address;
+    const { host, port, sharesPort, maxBodyBytes, memory, bodies, connections } = this.address;
     const { clock } = this.host;
     const options = {
       bodyLimit: maxBodyBytes,
@@ -115,8 +117,10 @@ export class GatewayServer implements LifecycleComponent {
     await divertCalls(calls);
     app.connectMicroservice({ strategy: this.strategy });
     await app.startAllMicroservices();
+    // Fastify hands them to Node, and knows the type of some.
+    const place = { port, host, reusePort: sharesPort, backlog: connections.maxConnections };
     try {
-      await app.listen({ port, host, backlog: connections.maxConnections });
+      await app.listen(place);
     } catch (error) {
       await app.close();
       throw error;

@@ -381,6 +381,8 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       host: settings.GATEWAY_HOST,
       onConnectionRefused: () => auth.rejections.count('connection_limit'),
       port: settings.GATEWAY_PORT,
+      // Elsewhere the system does not spread connections.
+      sharesPort: settings.TOOLFLEET_LOCAL && process.platform === 'linux',
       maxBodyBytes,
       memory,
       bodies,

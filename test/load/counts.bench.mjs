@@ -2,7 +2,8 @@
  * Function invocations per call by layer, and what coverage does not see: JSON, timers, ticks, Redis, NATS, SQLite. 16 connections, 40 calls/s.
  *
  *   npm run bench -- counts     COUNT_PATHS=regular expression of `path, entryPoint`; COUNT_WARM (1500) calls per path
- *                               before the count; BENCH_ONE_PROCESS=1 for all services in one process; COUNT_TOP=n lists the functions that run most
+ *                               before the count; BENCH_ONE_PROCESS=1 for all services in one process; COUNT_TOP=n lists the functions that run most;
+ *                               COUNT_PAUSE_MS=0 makes calls without pauses, so that more of them share a batch
  */
 import { connect, headers as natsHeaders } from 'nats';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -67,8 +67,8 @@ const COUNTERS = {
 
 /** Calls that arrive together, one on each connection, and the time between two arrivals. A busy machine answers them within it. */
 export const CONNECTIONS = 16;
-const BURST_EVERY_MS = 400;
-const BURSTS = 4;
+const BURST_EVERY_MS = Number(process.env.COUNT_PAUSE_MS ?? 400);
+const BURSTS = BURST_EVERY_MS === 0 ? 60 : 4;
 const WINDOWS = 5;
 /** Bursts before the first window: the outcome of a call is looked for again 2.5 s after it. */
 const SETTLING = 8;

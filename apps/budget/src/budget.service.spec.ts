@@ -115,7 +115,7 @@ describe('budget service', () => {
     // The service records, as far as the budget knows it.
     client.link.subscribe(eventReportSubject('budget'), (message) => {
       reached.push(...(JSON.parse(Buffer.from(message.data).toString()) as { events: FleetEvent[] }).events);
-      client.link.publish(message.reply, Buffer.from('{"stored":1}'));
+      client.publish(message.reply, { stored: 1 });
     });
   });
   beforeEach(async () => {

@@ -525,7 +525,7 @@ describe('registry service', () => {
       executor.link.subscribe('exec.mcp.discover', (request) => {
         asked.push(JSON.parse(Buffer.from(request.data).toString()));
         const reply = { tools: found, ttl_ms: 0, prior: {} };
-        executor.link.publish(request.reply, Buffer.from(JSON.stringify(reply)));
+        executor.publish(request.reply, reply);
       });
       await executor.link.flush();
       return executor;

@@ -17,6 +17,7 @@ export {
   parseExact,
   type ParsedText,
   readJson,
+  readOwnJson,
   resultExcess,
   shapeExcess,
   shapeOfText,

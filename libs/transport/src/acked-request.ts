@@ -122,12 +122,12 @@ export class AckedRequest implements PendingRequest {
       if (isCurrent && !this.#state.acked) this.fail(noResponders(this.subject, this.client.metrics));
       return;
     }
-    if (message.data.length === 0 && message.headers?.get(HEADERS.ack) !== undefined) {
+    if (message.size === 0 && message.headers?.get(HEADERS.ack) !== undefined) {
       if (isCurrent) this.#advance('acknowledged');
       return;
     }
     if (!isCurrent && this.message.journalled) return;
-    if (message.data.length > LARGE_REPLY) {
+    if (message.size > LARGE_REPLY) {
       // Nothing is sent again for a result that has arrived and waits for its turn.
       this.#end();
       const turn = this.client.turns.next(this.#tenantId);
@@ -152,7 +152,7 @@ export class AckedRequest implements PendingRequest {
     if (!isCurrent && this.message.journalled) return;
     // An executor that reports progress has accepted the call.
     if (isCurrent) this.#advance('acknowledged');
-    const progress = readProgress(parseLenient(message.data));
+    const progress = readProgress(parseLenient(message));
     if (progress) this.options.onProgress?.(progress);
   }
 

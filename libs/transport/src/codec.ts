@@ -14,7 +14,14 @@ import {
   type JsonObject,
   type ServerTask,
 } from '@toolfleet/contracts';
-import { bodyError, parseExact, readJson, toExactJson, type JsonReading } from '@toolfleet/contracts/json-text';
+import {
+  bodyError,
+  parseExact,
+  readJson,
+  readOwnJson,
+  toExactJson,
+  type JsonReading,
+} from '@toolfleet/contracts/json-text';
 import { ERROR_CODE_HEADER, ERROR_HEADER, errorFromBody, internalErrorBody } from '@toolfleet/contracts/wire';
 
 /** Headers of an outgoing message; values must not contain line breaks. */
@@ -32,7 +39,11 @@ export interface IncomingMessage {
   /** Subject to reply to; empty when no reply is expected. */
   readonly reply: string;
   readonly headers: IncomingHeaders | undefined;
+  /** Bytes of the body. */
+  readonly size: number;
   readonly data: Uint8Array;
+  /** The body of a message that did not leave the process. */
+  readonly text?: string;
   /** The server's reply when a subject has no subscriber: status 503 without a body. */
   readonly isNoResponders: boolean;
   /** Frees the body of a large message; do not use it afterwards. Absent if the sender may still use it. */
@@ -46,7 +57,6 @@ export const LARGE_MESSAGE = 64 * 1024;
 export const NO_HEADERS: IncomingHeaders = { get: () => undefined };
 
 const VERSION_LINE = 'NATS/1.0\r\n';
-const EMPTY = new Uint8Array(0);
 /** Longest message in the error header; the body has all of it. */
 const HEADER_MESSAGE_MAX = 200;
 
@@ -97,15 +107,34 @@ export class HeaderBlock implements IncomingHeaders {
   }
 }
 
-/** JSON bytes of a body; an undefined body is empty. */
-export function encode(body: unknown): Uint8Array {
-  return body === undefined ? EMPTY : Buffer.from(toExactJson(body), 'utf8');
+/** The JSON of a message: its text for a receiver in the same process, its bytes for the server. */
+export class OutgoingBody {
+  /** Of the bytes. */
+  readonly length: number;
+
+  constructor(readonly text: string) {
+    this.length = Buffer.byteLength(text);
+  }
+
+  get bytes(): Uint8Array {
+    return Buffer.from(this.text);
+  }
 }
 
+/** Of a message without a body. */
+export const EMPTY = new OutgoingBody('');
+
+/** JSON of a body; an undefined body is empty. */
+export function encode(body: unknown): OutgoingBody {
+  return body === undefined ? EMPTY : new OutgoingBody(toExactJson(body));
+}
+
+const textOf = ({ text, data }: IncomingMessage): string => text ?? decodeText(data);
+
 /** The JSON of a message, or undefined when it is empty or not JSON. */
-export function parseLenient(data: Uint8Array): unknown {
+export function parseLenient(message: IncomingMessage): unknown {
   try {
-    return data.length === 0 ? undefined : parseExact(decodeText(data)).value;
+    return message.size === 0 ? undefined : parseExact(textOf(message)).value;
   } catch {
     return undefined;
   }
@@ -116,9 +145,10 @@ export function parseLenient(data: Uint8Array): unknown {
  * @param fromOutside the sender may be outside the fleet, so the names and values of the body are limited
  * @throws ToolError REQUEST_INVALID: not JSON, nested too deep, or a number beyond the range of a double; PAYLOAD_TOO_LARGE
  */
-export function decodeRequest(data: Uint8Array, fromOutside = false): unknown {
-  if (data.length === 0) return undefined;
-  return requestBody(readJson(data, { trusted: !fromOutside }));
+export function decodeRequest(message: IncomingMessage, fromOutside = false): unknown {
+  if (message.size === 0) return undefined;
+  if (message.text !== undefined && !fromOutside) return requestBody(readOwnJson(message.text));
+  return requestBody(readJson(message.data, { trusted: !fromOutside }));
 }
 
 /** The body that was read. @throws ToolError as `decodeRequest` */
@@ -130,9 +160,9 @@ export function requestBody(reading: JsonReading): unknown {
 /** The value of a reply. @throws ToolError the error that the reply carries; INTERNAL when it is not JSON */
 export function decodeReply(message: IncomingMessage): unknown {
   let body: unknown;
-  if (message.data.length > 0) {
+  if (message.size > 0) {
     try {
-      body = parseExact(decodeText(message.data)).value;
+      body = parseExact(textOf(message)).value;
     } catch (cause) {
       throw new ToolError('INTERNAL', { message: 'The reply is not JSON', cause });
     }
@@ -143,12 +173,12 @@ export function decodeReply(message: IncomingMessage): unknown {
 }
 
 /** Headers and JSON body of an error reply, as NATS micro services define it (NATS ADR-32). */
-export function toErrorReply(error: unknown, callId?: string): { headers: OutgoingHeaders; body: Uint8Array } {
+export function toErrorReply(error: unknown, callId?: string): { headers: OutgoingHeaders; body: OutgoingBody } {
   const known = toToolError(error);
   const message = known.message.replace(/[^\x20-\x7e]+/g, ' ').slice(0, HEADER_MESSAGE_MAX);
   return {
     headers: { [ERROR_HEADER]: message, [ERROR_CODE_HEADER]: String(CATALOGUE[known.code].http) },
-    body: Buffer.from(JSON.stringify(internalErrorBody(known, callId))),
+    body: new OutgoingBody(JSON.stringify(internalErrorBody(known, callId))),
   };
 }
 
@@ -178,5 +208,6 @@ function isServerTask(value: Json | undefined): value is JsonObject & ServerTask
 }
 
 export function decodeText(data: Uint8Array): string {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+  const bytes = data instanceof Buffer ? data : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  return bytes.toString();
 }

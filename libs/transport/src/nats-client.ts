@@ -150,7 +150,7 @@ export class NatsClient {
         received({
           subject: message.subject,
           headers: message.headers ?? NO_HEADERS,
-          body: parseLenient(message.data),
+          body: parseLenient(message),
         }),
       options.queue,
     );

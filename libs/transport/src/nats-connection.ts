@@ -23,6 +23,7 @@ import {
   LARGE_MESSAGE,
   type IncomingHeaders,
   type IncomingMessage,
+  type OutgoingBody,
   type OutgoingHeaders,
 } from './codec.js';
 import { freeWholeMemory } from './free-memory.js';
@@ -140,13 +141,13 @@ export class NatsLink {
    */
   publish(
     subject: string,
-    data: Uint8Array,
+    body: OutgoingBody,
     options: { reply?: string; headers?: OutgoingHeaders; failed?: (error: unknown) => void } = {},
   ): void {
     const connection = this.#required();
     requireSubject(subject);
     const text = options.headers && headerText(options.headers);
-    const size = data.length + (text === undefined ? 0 : Buffer.byteLength(text));
+    const size = body.length + (text === undefined ? 0 : Buffer.byteLength(text));
     if (size > this.maxPayload) {
       throw new ToolError('PAYLOAD_TOO_LARGE', {
         message: `The message has ${size} bytes; NATS accepts at most ${this.maxPayload}`,
@@ -155,12 +156,12 @@ export class NatsLink {
     }
     const { reply = '' } = options;
     const receive = this.options.exchange?.receiverOf(subject, reply !== '');
-    if (receive) return void AFTER_THIS.then(() => receive(new LocalMessage(subject, reply, data, text)));
+    if (receive) return void AFTER_THIS.then(() => receive(new LocalMessage(subject, reply, body, text)));
     this.onTickEnd(() => {
       try {
         // The package only calls `encode` of its header object.
         const headers = text === undefined ? undefined : ({ encode: () => Buffer.from(text) } as unknown as MsgHdrs);
-        connection.publish(subject, data, { reply: options.reply, headers });
+        connection.publish(subject, body.bytes, { reply: options.reply, headers });
       } catch (error) {
         options.failed?.(error);
       }
@@ -315,14 +316,22 @@ const AFTER_THIS = Promise.resolve();
 class LocalMessage implements IncomingMessage {
   readonly isNoResponders = false;
   readonly headers: IncomingHeaders | undefined;
+  readonly size: number;
+  readonly text: string;
 
   constructor(
     readonly subject: string,
     readonly reply: string,
-    readonly data: Uint8Array,
+    private readonly body: OutgoingBody,
     headers: string | undefined,
   ) {
     this.headers = headers === undefined ? undefined : new HeaderBlock(headers);
+    this.size = body.length;
+    this.text = body.text;
+  }
+
+  get data(): Uint8Array {
+    return this.body.bytes;
   }
 }
 
@@ -338,6 +347,10 @@ class NatsMessage implements IncomingMessage {
 
   get reply(): string {
     return this.message.reply ?? '';
+  }
+
+  get size(): number {
+    return this.message.data.length;
   }
 
   get data(): Uint8Array {

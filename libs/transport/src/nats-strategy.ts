@@ -20,6 +20,7 @@ import { validateMessage } from '@toolfleet/bounded-schema';
 import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import {
   decodeRequest,
+  EMPTY,
   encode,
   LARGE_MESSAGE,
   parseLenient,
@@ -95,7 +96,6 @@ const MANAGEMENT_CONCURRENCY = 100;
 /** `retryAfterMs` of a refusal because of load. */
 const BUSY_RETRY_MS = 250;
 const ACK = { [HEADERS.ack]: 'accepted' };
-const EMPTY = new Uint8Array(0);
 
 /** Pass it to Nest: `NestFactory.createMicroservice(Module, { strategy })` or `app.connectMicroservice({ strategy })`. */
 export class NatsStrategy extends Server implements CustomTransportStrategy {
@@ -152,7 +152,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
         const queue = options.queue === false ? undefined : (options.queue ?? this.options.queue);
         const received = (message: IncomingMessage): void => {
           const end = this.#serve(served, message).catch((error: unknown) => this.#report(error, subject));
-          if (message.data.length > LARGE_MESSAGE) void end.finally(() => message.free?.());
+          if (message.size > LARGE_MESSAGE) void end.finally(() => message.free?.());
         };
         this.#subscriptions.push(this.#link.subscribe(subject, received, queue));
       }
@@ -226,15 +226,15 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
     try {
       if (this.options.admit) await this.options.admit(context);
       const { large } = this.options;
-      if (this.options.isEntryPoint && message.data.length > SIZES.request)
+      if (this.options.isEntryPoint && message.size > SIZES.request)
         throw new ToolError('PAYLOAD_TOO_LARGE', { message: `A request has at most ${SIZES.request} bytes` });
-      const isLarge = message.data.length > LARGE_MESSAGE;
-      release = large?.hold(context, isLarge ? message.data.length : 0, 'request');
+      const isLarge = message.size > LARGE_MESSAGE;
+      release = large?.hold(context, isLarge ? message.size : 0, 'request');
       if (served.exec && isLarge) await this.#turn(context);
       const body =
         large && isLarge
           ? requestBody(await large.read(context, message.data))
-          : decodeRequest(message.data, this.options.isEntryPoint);
+          : decodeRequest(message, this.options.isEntryPoint);
       // A schema sees an empty body as null, a value of JSON.
       served.check?.(body ?? null);
       if (context.remainingMs === 0) throw new ToolError('DEADLINE_EXCEEDED');
@@ -294,24 +294,25 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   /** Sends a result. Returns the sent bytes, or undefined when it could not be. @throws ToolError RESULT_TOO_LARGE */
   #reply(reply: string, result: unknown, context: EndpointContext, { exec }: ServedSubject): SentReply | undefined {
     if (reply === '' || !this.#link.connected) return undefined;
-    const bytes = encode(result ?? null);
-    if (bytes.length > this.#link.maxPayload) {
+    const body = encode(result ?? null);
+    const { length } = body;
+    if (length > this.#link.maxPayload) {
       const limit = this.#link.maxPayload;
       throw new ToolError('RESULT_TOO_LARGE', {
-        message: `The result has ${bytes.length} bytes; NATS accepts at most ${limit}`,
-        details: { bytes: bytes.length, limit },
+        message: `The result has ${length} bytes; NATS accepts at most ${limit}`,
+        details: { bytes: length, limit },
       });
     }
     // What tools return comes from outside the fleet.
-    const excess = exec ? resultExcess(bytes) : undefined;
+    const excess = exec && length > LARGE_MESSAGE ? resultExcess(body.bytes) : undefined;
     if (excess) throw new ToolError('RESULT_TOO_LARGE', { message: excess });
     // Kept for copies of the call: it refers to the reply, and not to the context.
     const { subject } = context;
     const to = (copy: string): void =>
-      this.#link.publish(copy, bytes, { failed: (error) => this.#report(error, subject) });
+      this.#link.publish(copy, body, { failed: (error) => this.#report(error, subject) });
     to(reply);
-    if (bytes.length > LARGE_MESSAGE) this.#holdReply(context, bytes.length);
-    return { bytes: bytes.length, to };
+    if (length > LARGE_MESSAGE) this.#holdReply(context, length);
+    return { bytes: length, to };
   }
 
   /** Counts a reply until the server has it: a slow server leaves it in this process. */
@@ -355,7 +356,7 @@ export class NatsStrategy extends Server implements CustomTransportStrategy {
   }
 
   #cancel(message: IncomingMessage): void {
-    const body = parseLenient(message.data);
+    const body = parseLenient(message);
     if (!isJsonObject(body) || typeof body['call_id'] !== 'string') return;
     const attempt = typeof body['attempt'] === 'number' ? body['attempt'] : undefined;
     this.#running.cancel(body['call_id'], attempt);

@@ -1,5 +1,6 @@
 import { HAS_OPENSSL, makeCertificates, startTlsNats, type TlsServer } from '@toolfleet/testing/tls-servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { OutgoingBody } from './codec.js';
 import { NatsLink } from './nats-connection.js';
 import { toNatsOptions } from './nats-options.js';
 
@@ -23,7 +24,7 @@ describe.skipIf(!HAS_OPENSSL)('NATS over TLS (needs openssl)', () => {
     const heard = new Promise<string>((resolve) => {
       connection.subscribe('spec', ({ data }) => resolve(Buffer.from(data).toString()));
     });
-    connection.publish('spec', Buffer.from('over TLS'));
+    connection.publish('spec', new OutgoingBody('over TLS'));
     expect(await heard).toBe('over TLS');
     expect(connection.certificateExpiry!.getTime()).toBeGreaterThan(Date.now());
     await connection.close();

@@ -2,7 +2,7 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
 import { InFlightMap, onAbort, type Clock, type CostlyTurns } from '@toolfleet/resilience';
 import type { Metrics } from '@toolfleet/telemetry';
-import { decodeReply, type IncomingMessage, type OutgoingHeaders } from './codec.js';
+import { decodeReply, type IncomingMessage, type OutgoingBody, type OutgoingHeaders } from './codec.js';
 import type { NatsLink } from './nats-connection.js';
 
 /** A request without a reply yet. Its token is the last part of the reply subject. */
@@ -104,10 +104,10 @@ export class PlainRequest implements PendingRequest {
     this.dueAt = client.clock.monotonic() + remainingMs;
   }
 
-  send(data: Uint8Array, headers: OutgoingHeaders): void {
+  send(body: OutgoingBody, headers: OutgoingHeaders): void {
     this.#token = this.client.pending.add(this);
     try {
-      this.client.link.publish(this.subject, data, {
+      this.client.link.publish(this.subject, body, {
         reply: this.client.replySubject(this.#token),
         headers,
         failed: (cause) => this.fail(new ToolError('EXECUTOR_UNAVAILABLE', { message: 'NATS is unavailable', cause })),

@@ -37,7 +37,7 @@ it('asks the owner of a route with the caller and what the row reads', async () 
   const asked: unknown[] = [];
   nats.link.subscribe(apiSubject('records', 'changeWebhook'), ({ data, reply }) => {
     asked.push(JSON.parse(Buffer.from(data).toString()));
-    nats.link.publish(reply, Buffer.from('{"id":"wh_1"}'));
+    nats.publish(reply, { id: 'wh_1' });
   });
   const change = (body: object) => routes.ask('PUT /api/v1/webhooks/{id}', request({ params: { id: 'wh_1' }, body }));
   expect(await change({ on: false })).toEqual({ id: 'wh_1' });

@@ -162,17 +162,27 @@ export function readJson(bytes: Uint8Array, { trusted = false } = {}): JsonReadi
   if (!trusted && excess && excess !== 'depth') return { fault: excess, message: BODY_EXCESS[excess] };
   const start = startsWithMark(bytes) ? MARK_BYTES : 0;
   const json = Buffer.from(bytes.buffer, bytes.byteOffset + start, bytes.byteLength - start).toString('utf8');
+  // The count ends at the first excess: of a trusted body it may not have come to the deepest level.
+  const isTooDeep = (value: Json): boolean => excess === 'depth' || (excess !== undefined && isNestedTooDeep(value));
+  return read(json, isTooDeep, shape && !excess && !shape.longNumbers);
+}
+
+/** Reads a JSON text that this process wrote. */
+export function readOwnJson(text: string): JsonReading {
+  return read(text, (value) => isNestedTooDeep(value, text.length));
+}
+
+/** @param isExact no number of the text needs a look */
+function read(json: string, isTooDeep: (value: Json) => boolean, isExact = false): JsonReading {
   let value: Json;
   let inexact: string | undefined;
   try {
-    if (shape && !excess && !shape.longNumbers) value = JSON.parse(json) as Json;
+    if (isExact) value = JSON.parse(json) as Json;
     else ({ value, inexact } = parseExact(json));
   } catch (error) {
     return { fault: 'syntax', message: `The body is not JSON: ${(error as Error).message}` };
   }
-  // The count ends at the first excess: of a trusted body it may not have come to the deepest level.
-  if (excess === 'depth' || (excess && isNestedTooDeep(value)))
-    return { fault: 'depth', message: BODY_EXCESS.depth, value };
+  if (isTooDeep(value)) return { fault: 'depth', message: BODY_EXCESS.depth, value };
   return inexact === undefined ? { value } : { fault: 'number', message: inexactNumberMessage(inexact), value };
 }
 

@@ -105,10 +105,12 @@ export function readCancelledIds(body: Json | undefined): (string | number)[] {
   });
 }
 
-/** A hash, because clients choose the length of their ids. */
+/** A longer key is hashed: clients choose the length of their ids. */
+const MAX_KEY_CHARS = 500;
+
 function toKey({ principal, session, id }: ClientRequest): string {
-  const parts = [principal.tenantId, principal.userId, principal.keyId ?? null, session ?? null, id];
-  return hash('sha256', JSON.stringify(parts), 'base64url');
+  const key = JSON.stringify([principal.tenantId, principal.userId, principal.keyId ?? null, session ?? null, id]);
+  return key.length > MAX_KEY_CHARS ? hash('sha256', key, 'base64url') : key;
 }
 
 function abort(call: AbortSource): void {

@@ -76,8 +76,9 @@ export class AckedRequest implements PendingRequest {
     private readonly reject: (error: ToolError) => void,
   ) {
     this.#state = { kind: 'sent', fence: message.fence, acked: false };
-    this.#deadlineAt = client.clock.monotonic() + remainingMs;
-    this.dueAt = Math.min(this.#deadlineAt, client.clock.monotonic() + this.#ackTimeoutMs);
+    const now = client.clock.monotonic();
+    this.#deadlineAt = now + remainingMs;
+    this.dueAt = Math.min(this.#deadlineAt, now + this.#ackTimeoutMs);
     const { signal } = options;
     if (signal)
       this.#leave = onAbort(signal, () => this.#abandon(new ToolError('CANCELLED', { cause: signal.reason })));
@@ -193,7 +194,7 @@ export class AckedRequest implements PendingRequest {
   #advance(event: AckEvent): void {
     const before = this.#state;
     this.#state = advance(before, event, this.message.journalled);
-    this.#wait();
+    if (event !== 'ended') this.#wait();
     if (this.#state.acked && !before.acked) this.options.onAck?.();
   }
 

@@ -23,8 +23,7 @@ export class Suspensions {
   }
 
   start(): void {
-    this.#check();
-    this.#tickAt = this.clock.monotonic();
+    this.#tickAt = this.#check();
     this.#cancelTick = this.clock.after(TICK_MS, () => this.start());
   }
 
@@ -34,16 +33,16 @@ export class Suspensions {
 
   /** Longest time that a request which is read now may have waited. */
   waitedMs(): Milliseconds {
-    this.#check();
-    return this.clock.monotonic() <= this.#last.until ? this.#last.ms : 0;
+    return this.#check() <= this.#last.until ? this.#last.ms : 0;
   }
 
-  /** Requests may be read before the timers that became due meanwhile. */
-  #check(): void {
+  /** Requests may be read before the timers that became due meanwhile. @returns the present time */
+  #check(): Milliseconds {
     const now = this.clock.monotonic();
     const ms = now - this.#tickAt - TICK_MS;
     if (ms > SUSPENDED_MS) this.#last = { ms, until: now + READ_MS };
     if (ms > SUSPENDED_MS) this.#tickAt = now;
+    return now;
   }
 }
 

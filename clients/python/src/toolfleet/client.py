@@ -95,7 +95,10 @@ class Toolfleet:
         http: httpx.AsyncClient | None = None,
     ) -> None:
         self._url = url.rstrip("/")
-        self._headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        # An int of Python has any size; without this, integers beyond 2^53 arrive as strings.
+        self._headers = {"prefer": "large-integers=digits"}
+        if key is not None:
+            self._headers["authorization"] = f"Bearer {key}"
         self._toolset = toolset
         self._retries = retries
         # Every request has a deadline of its own.
@@ -351,7 +354,7 @@ class Toolfleet:
         headers = dict(self._headers)
         if body is not None and wait_until is not None:
             # The first request of the key may still run.
-            headers["prefer"] = f"wait={math.ceil(wait_until - anyio.current_time())}"
+            headers["prefer"] += f", wait={math.ceil(wait_until - anyio.current_time())}"
         try:
             response = await self._http.request(
                 method, self._url + path, params=_present(query), json=body, headers=headers

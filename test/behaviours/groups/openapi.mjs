@@ -121,10 +121,10 @@ export default {
       needs: 'own',
     },
     {
-      name: 'Swagger 2.0',
+      name: 'Swagger 1.2',
       reliance: 'refused with the reason',
       expected: { status: 422, body: { code: 'SPEC_INVALID', details: { reason: 'SPEC_VERSION_UNSUPPORTED' } } },
-      see: (fleet) => fleet.http('/api/v1/sources/openapi', { body: { name: 'old', spec_inline: 'swagger: "2.0"' } }),
+      see: (fleet) => fleet.http('/api/v1/sources/openapi', { body: { name: 'old', spec_inline: 'swagger: "1.2"' } }),
     },
     {
       name: 'a document that is neither JSON nor YAML',

@@ -32,7 +32,7 @@ export default {
       expected: {
         version: '1.0.0',
         timeout_seconds: 15,
-        memory_limit_mb: null,
+        memory_limit_mb: 512,
         rate_limit: 60,
         cost_per_use: 0,
         dangerous: false,

@@ -19,7 +19,8 @@ export const UNLIMITED = {
 };
 
 /**
- * Starts a fleet, hands it to `bench` and stops it. Each service has a process of its own, unless BENCH_ONE_PROCESS is set.
+ * Starts a fleet, hands it to `bench` and stops it. Each service has a process of its own, unless BENCH_ONE_PROCESS is set; BENCH_WORKERS is the
+ * number of gateways then.
  * `env` is set for its services, `config` is one more file of its configuration.
  */
 export async function withFleet(root, bench, { env = {}, config } = {}) {
@@ -32,6 +33,7 @@ export async function withFleet(root, bench, { env = {}, config } = {}) {
     root,
     stateDir,
     together: process.env.BENCH_ONE_PROCESS !== undefined,
+    workers: Number(process.env.BENCH_WORKERS ?? 1),
     say: () => {},
     onGivenUp: (error) => console.error(error.message),
   });

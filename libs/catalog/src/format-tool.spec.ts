@@ -122,6 +122,20 @@ describe('formatTool', () => {
     });
   });
 
+  test.each(['anthropic', 'mcp'] as const)('lists arguments under names that each provider takes: %s', (format) => {
+    const schema = {
+      type: 'object',
+      properties: { 'filter[id]': { type: 'integer' }, b: {} },
+      required: ['filter[id]'],
+    };
+    const { input_schema: listed = {}, inputSchema = listed } = formatTool(aTool({ input_schema: schema }), format);
+    expect(inputSchema).toEqual({
+      type: 'object',
+      properties: { filter_id__665d001d: { type: 'integer', description: 'filter[id]' }, b: {} },
+      required: ['filter_id__665d001d'],
+    });
+  });
+
   test('metadata contains every default', () => {
     const { rate_limit: _, ...undeclared } = aTool();
     expect(toolMetadata(undeclared)).toMatchObject({

@@ -8,6 +8,7 @@ import {
   toAnthropicSchema,
   toGeminiSchema,
   toStrictSchema,
+  withPlainNames,
   type SchemaStyle,
 } from '@toolfleet/bounded-schema';
 import { hasEffects, isSafeMethod } from '@toolfleet/engine';
@@ -95,14 +96,14 @@ function toNative(tool: RegisteredTool, parameters: JsonObject): JsonObject {
   return shown;
 }
 
-/** A tool as MCP clients see it. Only an object schema is a valid output schema in all protocol revisions. */
+/** A tool as MCP clients see it; hosts pass its schema on to providers that want plain names of arguments. Only an object schema is a valid output schema in all protocol revisions. */
 function toMcp(tool: RegisteredTool, inputSchema: JsonObject, style: SchemaStyle): JsonObject {
   const annotations = toolAnnotations(tool);
   const { title } = annotations;
   const shown: JsonObject = { name: tool.name };
   if (typeof title === 'string') shown.title = title;
   shown.description = tool.description;
-  shown.inputSchema = inputSchema;
+  shown.inputSchema = derive(plainSchemas, inputSchema, withPlainNames);
   const outputSchema = tool.select === undefined ? toShapedSchema(tool.output_schema) : undefined;
   if (outputSchema) shown.outputSchema = toListedSchema(tool, outputSchema, style);
   shown.annotations = annotations;
@@ -236,6 +237,7 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
 const inlined = new WeakMap<JsonObject, JsonObject>();
 const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
 const anthropicSchemas = new WeakMap<JsonObject, JsonObject>();
+const plainSchemas = new WeakMap<JsonObject, JsonObject>();
 const geminiSchemas = new WeakMap<JsonObject, JsonObject>();
 
 function derive<T>(known: WeakMap<JsonObject, T>, schema: JsonObject, make: (schema: JsonObject) => T): T {

@@ -18,14 +18,18 @@ export function plainName(name: string): string {
  * the whole schema.
  */
 export function toAnthropicSchema(schema: JsonObject): JsonObject {
-  const merged = new UnionMerge(schema).merge(schema);
-  const { properties, required } = merged;
-  if (!isJsonObject(properties) || Object.keys(properties).every((name) => PLAIN.test(name))) return merged;
+  return withPlainNames(new UnionMerge(schema).merge(schema));
+}
+
+/** An object schema with plain names of arguments (`plainName`); the same one if it has no others. */
+export function withPlainNames(schema: JsonObject): JsonObject {
+  const { properties, required } = schema;
+  if (!isJsonObject(properties) || Object.keys(properties).every((name) => PLAIN.test(name))) return schema;
   const shown = Object.entries(properties).map(([name, own]): [string, Json] => {
     if (PLAIN.test(name) || !isJsonObject(own)) return [plainName(name), own];
     return [plainName(name), { ...own, description: [name, own.description].filter(Boolean).join(': ') }];
   });
-  const listed: JsonObject = { ...merged, properties: Object.fromEntries(shown) };
+  const listed: JsonObject = { ...schema, properties: Object.fromEntries(shown) };
   if (Array.isArray(required)) listed.required = required.map((name) => plainName(String(name)));
   return listed;
 }

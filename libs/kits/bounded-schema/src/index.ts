@@ -5,7 +5,7 @@ export { type Coercion } from './coerce.js';
 export { explainErrors, type ArgumentFault, toParameterName } from './explain.js';
 export { checkSchemaCost, checkSchemaSize } from './schema-limits.js';
 export { inlineDefinitions, type SchemaStyle } from './inline-definitions.js';
-export { toAnthropicSchema } from './anthropic-schema.js';
+export { toAnthropicSchema, withPlainNames } from './anthropic-schema.js';
 export { toGeminiSchema } from './gemini-schema.js';
 export { toStrictSchema } from './strict-schema.js';
 export { describeShape } from './json-shape.js';

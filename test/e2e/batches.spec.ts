@@ -330,6 +330,15 @@ it('models of Anthropic call a tool whose schema their API refuses, by the names
     const [block] = used!.content as { text: string }[];
     expect(JSON.parse(block!.text)).toEqual({ 'filter[id]': 7, $top: 1, [LONG]: 'x', ...form });
   }
+  const overMcp = async (method: string, params: object) => {
+    const headers = { accept: 'application/json, text/event-stream' };
+    const body = { jsonrpc: '2.0', id: 1, method, params };
+    return (await fleet.ask({ path: '/mcp', key: fleet.adminKey, headers, body })).body.result;
+  };
+  const listed = (await overMcp('tools/list', {})).tools.find(({ name }: { name: string }) => name === 'find');
+  expect(Object.keys(listed.inputSchema.properties)).toEqual([id, top, long]);
+  const called = await overMcp('tools/call', { name: 'find', arguments: { [id!]: 7, content: 'a' } });
+  expect(JSON.parse(called.content[0].text)).toEqual({ 'filter[id]': 7, content: 'a' });
   const [neither] = await client.batch([{ type: 'tool_use', id: 'use_2', name: 'find', input: {} }]);
   expect(neither).toMatchObject({ is_error: true });
 });

@@ -8,7 +8,6 @@ export {
   type OpenApiEntry,
 } from './entries.js';
 export { faultLine, findFaults, memberPath, type Fault } from './faults.js';
-export type { InterceptorSettings } from './interceptors.js';
 export {
   FleetFileError,
   formatYaml,
@@ -18,10 +17,14 @@ export {
   readText,
   type FileText,
   type FleetFile,
+} from './read-fleet-file.js';
+export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';
+export {
+  SECTION_DOCS,
+  SECTIONS,
+  type InterceptorSettings,
   type LimitSettings,
   type PackageSettings,
   type SettingsByPattern,
-} from './read-fleet-file.js';
-export { hasVariable, hideSecrets, isSecretHeader, KEPT, SECRET_FIELDS } from './secrets.js';
-export { SECTION_DOCS, SECTIONS } from './schema.js';
-export type { SignInSettings } from './sign-in.js';
+  type SignInSettings,
+} from './schema.js';

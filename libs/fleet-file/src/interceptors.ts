@@ -1,24 +1,6 @@
 import { LinearPattern, PatternRefused } from '@toolfleet/bounded-schema';
 import { memberPath, type Fault } from './faults.js';
-
-/** One interceptor; docs/interceptors.md describes the fields. */
-export interface InterceptorSettings {
-  kind: 'content' | 'http' | 'module';
-  mandatory?: boolean;
-  tools?: string[];
-  toolsets?: string[];
-  timeout_ms?: number;
-  on_failure?: 'open' | 'closed';
-  at?: ('call' | 'attempt' | 'result')[];
-  find?: ('secrets' | 'personal_data')[];
-  patterns?: { [name: string]: string };
-  action?: 'mask' | 'withhold';
-  strip_control_characters?: boolean;
-  mark_untrusted?: boolean;
-  url?: string;
-  token_file?: string;
-  file?: string;
-}
+import type { InterceptorSettings } from './schema.js';
 
 /** Fields that only some kinds have, and those that a kind must have. */
 const KINDS: Record<

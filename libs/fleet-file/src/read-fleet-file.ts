@@ -1,9 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
-import type { Right } from '@toolfleet/contracts/roles';
-import type { PythonJobPolicy } from '@toolfleet/contracts/execution';
 import { suggestion } from '@toolfleet/contracts/text';
-import type { ToolSettings } from '@toolfleet/contracts/tool-settings';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { CORE_SCHEMA, dump, load, Type, YAMLException } from 'js-yaml';
 import {
@@ -17,80 +14,9 @@ import {
   type SourceSection,
 } from './entries.js';
 import { faultLine, findFaults, memberPath, type Fault } from './faults.js';
-import { findInterceptorFaults, type InterceptorSettings } from './interceptors.js';
-import { ENTRY_SECTIONS, SECTIONS } from './schema.js';
-import { findSignInFaults, type SignInSettings } from './sign-in.js';
-
-/** Settings by name pattern: a tool name in which `*` stands for any characters. */
-export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
-
-/** Limits of a tenant in USD and tokens; absent = inherited, null = no limit. */
-export interface LimitSettings {
-  max_cost_per_request?: number | null;
-  max_tokens_per_request?: number | null;
-  cost_budget_per_agent?: number | null;
-  token_budget_per_agent?: number | null;
-  cost_budget_per_task?: number | null;
-  token_budget_per_task?: number | null;
-  max_cost_per_day?: number | null;
-  max_tokens_per_day?: number | null;
-  max_cost_per_tenant?: number | null;
-  max_tokens_per_tenant?: number | null;
-  allow_cost_overrun?: boolean;
-}
-
-/** Requests per window of a tier; absent = inherited. */
-interface TierSettings {
-  requests_per_minute?: number;
-  requests_per_hour?: number;
-  requests_per_day?: number;
-}
-
-/** A wheel that Python programs can import. */
-export interface PackageSettings {
-  version: string;
-  sha256: string;
-  /** Where the sandbox finds the wheel. */
-  folder: string;
-  /** Tenants that may import it; absent for all. */
-  tenants?: string[];
-}
-
-/** Of which calls arguments and results are kept. */
-type FileBodyMode = 'off' | 'failures' | 'all';
-
-/** Sections that are read as a whole. */
-interface Sections {
-  tool_settings: SettingsByPattern;
-  /** By name, in the order in which calls meet them. */
-  interceptors: { [name: string]: InterceptorSettings };
-  budget: { defaults?: LimitSettings; tenants?: { [tenant: string]: LimitSettings } };
-  rate_limits: { tiers?: { [tier: string]: TierSettings } };
-  /** Rights by name of the role. */
-  roles: { [role: string]: readonly Right[] };
-  /** Of the first rule that matches; a rule without tenants or tools matches all. */
-  call_bodies: {
-    keep?: FileBodyMode;
-    rules?: { tenants?: string[]; tools?: string[]; keep: FileBodyMode }[];
-    /** Names of members, or the last names of their paths, by name pattern of tools. */
-    redact?: { [tool: string]: string[] };
-    /** Of one call. */
-    max_bytes?: number;
-  };
-  /** Empty: people sign in with keys only. */
-  sign_in: SignInSettings;
-  /** Project id by tenant; `*` for all other tenants. */
-  default_projects: { [tenant: string]: string };
-  /** Accepted `typ` of access tokens by issuer; `none` for tokens without one. */
-  token_types: { [issuer: string]: ('at+jwt' | 'JWT' | 'none')[] };
-  code_execution: {
-    default_strictness?: PythonJobPolicy['default_strictness'];
-    extra_allowed_modules?: Partial<PythonJobPolicy['extra_allowed_modules']>;
-  };
-  /** By normalized name. */
-  python_packages: { [name: string]: PackageSettings };
-  sub_agent: { max_iterations?: number; max_concurrency?: number };
-}
+import { findInterceptorFaults } from './interceptors.js';
+import { ENTRY_SECTIONS, SECTIONS, type Sections } from './schema.js';
+import { findSignInFaults } from './sign-in.js';
 
 /** An entry that is invalid. It is ignored, and its earlier declaration stays in force. */
 interface RefusedEntry {

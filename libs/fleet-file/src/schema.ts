@@ -3,38 +3,51 @@
  * schema, or a description made from its keywords.
  */
 import { jsonObject, type JsonObject } from '@toolfleet/contracts';
+import type { Flat, Schema, Value } from '@toolfleet/contracts/json-schema';
 import { RIGHT_NAMES, ROLES } from '@toolfleet/contracts/roles';
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
-import { TOOL_SETTINGS } from '@toolfleet/contracts/tool-settings';
+import { TOOL_SETTINGS, type ToolSettings } from '@toolfleet/contracts/tool-settings';
 import { TOOLSET_SCHEMA } from '@toolfleet/contracts/toolset';
 import { USER_AUTH_SCHEMA } from '@toolfleet/contracts/user-auth';
 
-const text: JsonObject = { type: 'string' };
-const flag: JsonObject = { type: 'boolean' };
-const texts: JsonObject = { type: 'array', items: text };
-const mapping: JsonObject = { type: 'object' };
-const amount: JsonObject = { type: 'number', minimum: 0 };
-const choice = (...values: string[]): JsonObject => ({ enum: values });
-const integer = (minimum: number, maximum?: number): JsonObject => jsonObject({ type: 'integer', minimum, maximum });
-const pattern = (expression: string, title: string): JsonObject => ({ type: 'string', pattern: expression, title });
-/** A mapping with these keys and no others. */
-const record = (properties: Record<string, JsonObject>, more: JsonObject = {}): JsonObject => ({
-  type: 'object',
-  properties,
-  additionalProperties: false,
-  ...more,
+const text: Schema<string> = { type: 'string' };
+const flag: Schema<boolean> = { type: 'boolean' };
+const list = <T>(items: Schema<T>, keywords: JsonObject = {}): Schema<T[]> => ({ type: 'array', items, ...keywords });
+const texts = list(text);
+const mapping: Schema<JsonObject> = { type: 'object' };
+const amount: Schema<number> = { type: 'number', minimum: 0 };
+const choice = <const V extends string>(...values: V[]): Schema<V> => ({ enum: values });
+const integer = (minimum: number, maximum?: number): Schema<number> =>
+  jsonObject({ type: 'integer', minimum, maximum });
+const pattern = (expression: string, title: string): Schema<string> => ({
+  type: 'string',
+  pattern: expression,
+  title,
 });
+/** A mapping with these keys and no others; all may be absent except the `required` ones. */
+const record = <F extends Record<string, Schema>, R extends keyof F & string = never>(
+  properties: F,
+  ...required: R[]
+): Schema<Flat<{ [K in R]: Value<F[K]> } & { [K in Exclude<keyof F, R>]?: Value<F[K]> }>> =>
+  jsonObject({
+    type: 'object',
+    properties,
+    additionalProperties: false,
+    required: required.length > 0 ? required : undefined,
+  });
 /** A mapping from names to values of one kind. */
-const mapOf = (value: JsonObject, names?: JsonObject): JsonObject =>
-  jsonObject({ type: 'object', additionalProperties: value, propertyNames: names });
+const mapOf = <T>(value: Schema<T>, names?: JsonObject, maxProperties?: number): Schema<Record<string, T>> =>
+  jsonObject({ type: 'object', additionalProperties: value, propertyNames: names, maxProperties });
 
 const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
 const { memory_limit_mb: memoryLimit = {}, ...sourceSettings } = toolSettings;
 const toolPattern = pattern('^[A-Za-z0-9_.*/:-]{1,512}$', 'a tool name, with * for any characters');
-/** Settings by name pattern: all of them, or those that apply to the tools of a source. */
-const settingsByPattern = (settings: Record<string, JsonObject>): JsonObject =>
-  mapOf(record(settings), toolPattern) satisfies JsonObject;
-const ofSource = { ...sourceSettings, overrides: { ...settingsByPattern(sourceSettings), maxProperties: 1_000 } };
+/** Settings by name pattern, a tool name in which `*` stands for any characters. */
+export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
+/** All settings, or those that apply to the tools of a source. */
+const settingsByPattern = (settings: Record<string, JsonObject>): Schema<SettingsByPattern> =>
+  mapOf(record(settings) as Schema<ToolSettings>, toolPattern, 1_000);
+const ofSource = { ...sourceSettings, overrides: settingsByPattern(sourceSettings) };
 
 const httpUrl = pattern('^([hH][tT][tT][pP][sS]?://.+)?$', 'an http or https URL');
 const pin = choice('refuse', 'warn', 'off');
@@ -58,7 +71,7 @@ const credential = {
   refresh_token: text,
 };
 
-const auth = record({ user: USER_AUTH_SCHEMA }, { required: ['user'] });
+const auth = record({ user: USER_AUTH_SCHEMA }, 'user');
 
 const openApiEntry = record({
   enabled: flag,
@@ -95,9 +108,8 @@ const mcpEntry = record({
   description: text,
   category: text,
   headers: mapping,
-  parameters: {
-    type: 'array',
-    items: record({
+  parameters: list(
+    record({
       name: text,
       type: text,
       required: flag,
@@ -109,7 +121,7 @@ const mcpEntry = record({
       min_value: {},
       max_value: {},
     }),
-  },
+  ),
   cost_per_use: amount,
   trusted: flag,
   pin,
@@ -148,8 +160,18 @@ const mcpEntry = record({
   ...ofSource,
 });
 
-const cost: JsonObject = { type: ['number', 'null'], minimum: 0, title: 'a non-negative amount in USD, or null' };
-const tokens: JsonObject = { type: ['integer', 'null'], minimum: 0, title: 'a non-negative integer, or null' };
+const cost: Schema<number | null> = {
+  type: ['number', 'null'],
+  minimum: 0,
+  title: 'a non-negative amount in USD, or null',
+};
+const tokens: Schema<number | null> = {
+  type: ['integer', 'null'],
+  minimum: 0,
+  title: 'a non-negative integer, or null',
+};
+/** Limits of a tenant in USD and tokens; absent: inherited, null: no limit. */
+export type LimitSettings = Value<typeof limits>;
 const limits = record({
   max_cost_per_request: cost,
   max_tokens_per_request: tokens,
@@ -164,14 +186,11 @@ const limits = record({
   allow_cost_overrun: flag,
 });
 
-const requests: JsonObject = { type: 'integer', minimum: 1, title: 'a positive integer' };
+/** Requests per window of a tier; absent: inherited. */
+const requests: Schema<number> = { type: 'integer', minimum: 1, title: 'a positive integer' };
 const tier = record({ requests_per_minute: requests, requests_per_hour: requests, requests_per_day: requests });
 
-const modules: JsonObject = {
-  type: 'array',
-  maxItems: 200,
-  items: pattern('^[A-Za-z_][A-Za-z0-9_.]{0,99}$', 'the name of a Python module'),
-};
+const modules = list(pattern('^[A-Za-z_][A-Za-z0-9_.]{0,99}$', 'the name of a Python module'), { maxItems: 200 });
 
 /** Sections that declare sources and toolsets: entries by name. An entry that is invalid is refused alone. */
 export const ENTRY_SECTIONS = {
@@ -190,10 +209,13 @@ export const ENTRY_SECTIONS = {
   },
 } as const satisfies Record<string, { name: JsonObject; schema: JsonObject }>;
 
+const shortName = pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"');
 /** A name of a claim; nested ones by dots. */
 const claimName = pattern('^[^\\x00-\\x1f\\x7f]{1,200}$', 'the name of a claim');
 
-const globs: JsonObject = { type: 'array', items: toolPattern };
+const globs = list(toolPattern);
+/** One interceptor; docs/interceptors.md describes the fields. */
+export type InterceptorSettings = Value<typeof interceptor>;
 const interceptor = record(
   {
     kind: choice('content', 'http', 'module'),
@@ -202,8 +224,8 @@ const interceptor = record(
     toolsets: texts,
     timeout_ms: integer(1, 60_000),
     on_failure: choice('open', 'closed'),
-    at: { type: 'array', items: choice('call', 'result', 'attempt'), minItems: 1 },
-    find: { type: 'array', items: choice('secrets', 'personal_data') },
+    at: list(choice('call', 'result', 'attempt'), { minItems: 1 }),
+    find: list(choice('secrets', 'personal_data')),
     patterns: mapOf(text),
     action: choice('mask', 'withhold'),
     strip_control_characters: flag,
@@ -212,108 +234,122 @@ const interceptor = record(
     token_file: text,
     file: text,
   },
-  { required: ['kind'] },
+  'kind',
 );
+
+/** How people sign in; docs/sign-in.md describes the fields. */
+export type SignInSettings = Value<typeof signIn>;
+const signIn = record({
+  /** Address of the company's OpenID provider; its metadata is below it. */
+  issuer: text,
+  client_id: pattern('^[\\x21-\\x7e]{1,255}$', 'the client id that the provider gave'),
+  /** Shown on the button. */
+  name: pattern('^[^\\x00-\\x1f\\x7f]{1,60}$', 'up to 60 characters'),
+  /** Requested in addition to `openid`. */
+  scopes: list(pattern('^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,200}$', 'a scope'), { maxItems: 50 }),
+  /** The tenant of everyone who signs in, or the claim with it. */
+  tenant: shortName,
+  tenant_claim: claimName,
+  user_claim: claimName,
+  /** Takes an address as verified if the provider sends no `email_verified`. A claim that says otherwise still counts. */
+  insecure_skip_email_verified: flag,
+  groups_claim: claimName,
+  /** Groups of which a user has at least one; absent: everyone may sign in. */
+  groups: list(pattern('^.{1,255}$', 'the name of a group'), { minItems: 1, maxItems: 1_000 }),
+  /** Roles by group. */
+  roles: mapOf(list(shortName, { maxItems: 100 }), undefined, 1_000),
+  session_hours: { type: 'number', minimum: 0.1, maximum: 720 } as Schema<number>,
+  /** How often the provider is asked about each user who is signed in; default 10. */
+  check_minutes: { type: 'number', minimum: 0.02, maximum: 1_440 } as Schema<number>,
+  /** Sources with the modes `exchange` and `id_jag` get tokens in exchange for sign-ins' tokens. */
+  keep_tokens: flag,
+  /** OAuth clients that people connect to `/mcp`. */
+  clients: record({
+    /** Hosts of client id metadata documents: `claude.ai`, `*.example.com`, or `*`. */
+    documents: list(pattern('^([*]|([*][.])?[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+)$', 'a host, *.host, or *'), {
+      maxItems: 1_000,
+    }),
+    /** Dynamic registration (RFC 7591). */
+    registration: flag,
+    days: { type: 'number', minimum: 0.01, maximum: 365 } as Schema<number>,
+  }),
+});
+
+/** A wheel that Python programs can import. */
+export type PackageSettings = Value<typeof pythonPackage>;
+const pythonPackage = record(
+  {
+    version: pattern('^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}$', 'a version'),
+    sha256: pattern('^[0-9a-f]{64}$', 'a SHA-256 in lowercase hexadecimal'),
+    /** Where the sandbox finds the wheel. */
+    folder: text,
+    /** Tenants that may import it; absent for all. */
+    tenants: list(text, { minItems: 1 }),
+  },
+  'version',
+  'sha256',
+  'folder',
+);
+
+/** Of which calls arguments and results are kept. */
+const bodyMode = choice('off', 'failures', 'all');
 
 /** The other sections. One that is invalid refuses the file. */
 export const SECTIONS = {
-  tool_settings: { ...settingsByPattern(toolSettings), maxProperties: 1_000 },
-  interceptors: {
-    ...mapOf(interceptor, pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"')),
-    maxProperties: 50,
-  },
+  tool_settings: settingsByPattern(toolSettings),
+  /** By name, in the order in which calls meet them. */
+  interceptors: mapOf(interceptor, shortName, 50),
   budget: record({ defaults: limits, tenants: mapOf(limits) }),
   rate_limits: record({ tiers: mapOf(tier) }),
-  roles: {
-    ...mapOf(
-      { type: 'array', items: choice(...RIGHT_NAMES) },
-      {
-        type: 'string',
-        pattern: '^[A-Za-z0-9_-]{1,64}$',
-        not: { enum: Object.keys(ROLES) },
-        title: `up to 64 letters, digits, "_" and "-", and none of ${Object.keys(ROLES).join(', ')}`,
-      },
-    ),
-    maxProperties: 100,
-  },
-  call_bodies: record({
-    keep: choice('off', 'failures', 'all'),
-    rules: {
-      type: 'array',
-      maxItems: 100,
-      items: record({ tenants: texts, tools: globs, keep: choice('off', 'failures', 'all') }, { required: ['keep'] }),
+  /** Rights by name of the role. */
+  roles: mapOf(
+    list(choice(...RIGHT_NAMES)),
+    {
+      type: 'string',
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      not: { enum: Object.keys(ROLES) },
+      title: `up to 64 letters, digits, "_" and "-", and none of ${Object.keys(ROLES).join(', ')}`,
     },
+    100,
+  ),
+  /** Of the first rule that matches; a rule without tenants or tools matches all. */
+  call_bodies: record({
+    keep: bodyMode,
+    rules: list(record({ tenants: texts, tools: globs, keep: bodyMode }, 'keep'), { maxItems: 100 }),
+    /** Names of members, or the last names of their paths, by name pattern of tools. */
     redact: mapOf(
-      {
-        type: 'array',
+      list(pattern('^[^.\\s]{1,100}([.][^.\\s]{1,100}){0,9}$', 'a name, or names with dots between them'), {
         maxItems: 100,
-        items: pattern('^[^.\\s]{1,100}([.][^.\\s]{1,100}){0,9}$', 'a name, or names with dots between them'),
-      },
+      }),
       toolPattern,
     ),
+    /** Of one call. */
     max_bytes: integer(1_024, 262_144),
   }),
+  /** Project id by tenant; `*` for all other tenants. */
   default_projects: mapOf(pattern('^[^*\\x00-\\x1f\\x7f]{1,255}$', 'a project id of 1 to 255 characters without "*"')),
-  sign_in: record({
-    issuer: text,
-    client_id: pattern('^[\\x21-\\x7e]{1,255}$', 'the client id that the provider gave'),
-    name: pattern('^[^\\x00-\\x1f\\x7f]{1,60}$', 'up to 60 characters'),
-    scopes: { type: 'array', maxItems: 50, items: pattern('^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,200}$', 'a scope') },
-    tenant: pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"'),
-    tenant_claim: claimName,
-    user_claim: claimName,
-    insecure_skip_email_verified: flag,
-    groups_claim: claimName,
-    groups: { type: 'array', minItems: 1, maxItems: 1_000, items: pattern('^.{1,255}$', 'the name of a group') },
-    roles: {
-      ...mapOf({
-        type: 'array',
-        maxItems: 100,
-        items: pattern('^[A-Za-z0-9_-]{1,64}$', 'up to 64 letters, digits, "_" and "-"'),
-      }),
-      maxProperties: 1_000,
-    },
-    session_hours: { type: 'number', minimum: 0.1, maximum: 720 },
-    check_minutes: { type: 'number', minimum: 0.02, maximum: 1_440 },
-    keep_tokens: flag,
-    clients: record({
-      documents: {
-        type: 'array',
-        maxItems: 1_000,
-        items: pattern('^([*]|([*][.])?[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+)$', 'a host, *.host, or *'),
-      },
-      registration: flag,
-      days: { type: 'number', minimum: 0.01, maximum: 365 },
-    }),
-  }),
-  token_types: {
-    ...mapOf({ type: 'array', minItems: 1, items: choice('at+jwt', 'JWT', 'none') }),
-    maxProperties: 10,
-  },
+  /** Empty: people sign in with keys only. */
+  sign_in: signIn,
+  /** Accepted `typ` of access tokens by issuer; `none` for tokens without one. */
+  token_types: mapOf(list(choice('at+jwt', 'JWT', 'none'), { minItems: 1 }), undefined, 10),
   code_execution: record({
     default_strictness: choice('lenient', 'standard', 'strict'),
     extra_allowed_modules: record({ strict: modules }),
   }),
-  python_packages: {
-    ...mapOf(
-      record(
-        {
-          version: pattern('^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}$', 'a version'),
-          sha256: pattern('^[0-9a-f]{64}$', 'a SHA-256 in lowercase hexadecimal'),
-          folder: text,
-          tenants: { type: 'array', minItems: 1, items: text },
-        },
-        { required: ['version', 'sha256', 'folder'] },
-      ),
-      pattern(
-        '^[a-z0-9]+(-[a-z0-9]+)*$',
-        'the normalized name of a package: lowercase letters and digits, with "-" between them',
-      ),
+  /** By normalized name. */
+  python_packages: mapOf(
+    pythonPackage,
+    pattern(
+      '^[a-z0-9]+(-[a-z0-9]+)*$',
+      'the normalized name of a package: lowercase letters and digits, with "-" between them',
     ),
-    maxProperties: 100,
-  },
+    100,
+  ),
   sub_agent: record({ max_iterations: integer(1, 20), max_concurrency: integer(1, 10) }),
 } as const satisfies Record<string, JsonObject>;
+
+/** The values of these sections. */
+export type Sections = { [Name in keyof typeof SECTIONS]: Value<(typeof SECTIONS)[Name]> };
 
 /** A section in the documentation. */
 interface SectionDoc {

@@ -1,40 +1,6 @@
 import { addressFault } from '@toolfleet/contracts/person-address';
 import { memberPath, type Fault } from './faults.js';
-
-/** How people sign in: the section `sign_in`; docs/sign-in.md describes the fields. */
-export interface SignInSettings {
-  /** Address of the company's OpenID provider; its metadata is below it. */
-  issuer?: string;
-  client_id?: string;
-  /** Shown on the button. */
-  name?: string;
-  /** Requested in addition to `openid`. */
-  scopes?: string[];
-  /** The tenant of everyone who signs in, or the claim with it. */
-  tenant?: string;
-  tenant_claim?: string;
-  user_claim?: string;
-  /** Takes an address as verified if the provider sends no `email_verified`. A claim that says otherwise still counts. */
-  insecure_skip_email_verified?: boolean;
-  groups_claim?: string;
-  /** Groups of which a user has at least one; absent: everyone may sign in. */
-  groups?: string[];
-  /** Roles by group. */
-  roles?: { [group: string]: string[] };
-  session_hours?: number;
-  /** How often the provider is asked about each user who is signed in; default 10. */
-  check_minutes?: number;
-  /** Sources with the modes `exchange` and `id_jag` get tokens in exchange for sign-ins' tokens. */
-  keep_tokens?: boolean;
-  /** OAuth clients that people connect to `/mcp`. */
-  clients?: {
-    /** Hosts of client id metadata documents: `claude.ai`, `*.example.com`, or `*`. */
-    documents?: string[];
-    /** Dynamic registration (RFC 7591). */
-    registration?: boolean;
-    days?: number;
-  };
-}
+import type { SignInSettings } from './schema.js';
 
 const RESERVED = ['operator', 'local'];
 

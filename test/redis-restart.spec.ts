@@ -121,7 +121,7 @@ describe.each(CASES)('$kind with the users of deploy/ after $end', ({ program, e
     await product.journal.finish(CALL.callId, (accepted as { fence: number }).fence, succeeded({ output: 42 }));
     for (const call_id of ['j1', 'j2']) await product.queue.add(call_id, { call_id, attempt: 1 });
     await product.purges.create({ ...PURGE, state: 'running', done: [], counts: {}, remaining: {}, keyIds: [] });
-    const reservation = { callId: 'c1', microUsd: 50, tokens: 0, leaseMs: 60_000, scopes: SCOPES };
+    const reservation = { call_id: 'c1', micro_usd: 50, tokens: 0, lease_ms: 60_000, scopes: SCOPES };
     expect(await product.budget.reserve('acme', unlimited(), [reservation])).toEqual([{ admitted: true }]);
     await product.stop();
     await primary.replicated();

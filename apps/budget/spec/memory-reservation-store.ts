@@ -71,9 +71,9 @@ export class MemoryReservationStore implements ReservationStore {
 
   private reserveOne(tenant: Tenant, tenantId: string, limits: TenantLimits, request: ReservationRequest): Admission {
     const now = this.clock.now();
-    const lease = tenant.leases.get(request.callId);
-    if (this.isDone(tenant, request.callId) || (lease && lease.expiresAt <= now)) {
-      return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${request.callId}`, limit: 0, used: 0 };
+    const lease = tenant.leases.get(request.call_id);
+    if (this.isDone(tenant, request.call_id) || (lease && lease.expiresAt <= now)) {
+      return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${request.call_id}`, limit: 0, used: 0 };
     }
     if (lease?.limits)
       return { admitted: true, shared: { microUsd: lease.microUsd, tokens: lease.tokens, ...lease.limits } };
@@ -92,8 +92,8 @@ export class MemoryReservationStore implements ReservationStore {
     const shared = request.shared && this.share(tenant, limits, scopes, request);
     if (shared === 'too little')
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
-    let { microUsd, tokens } = shared ?? request;
-    const { toolName = '', estimates } = request;
+    let { microUsd, tokens } = shared ?? amountOf(request);
+    const { tool_name: toolName = '', estimates } = request;
     const known = this.known(tenant, toolName, estimates);
     const isEstimated =
       estimates !== undefined && !(known.seen >= PLAIN_AFTER && known.microUsd <= microUsd && known.tokens === 0);
@@ -118,14 +118,14 @@ export class MemoryReservationStore implements ReservationStore {
     const admission: Admission = estimates ? { admitted: true, estimated: isEstimated } : { admitted: true, shared };
     if (microUsd === 0 && tokens === 0) return admission;
     for (const scope of scopes) hold(this.touched(tenant, scope.name), { microUsd, tokens });
-    const { callId: call_id, userId: user_id, toolName: tool_name, parentCallId: parent_call_id } = request;
+    const { call_id, user_id, tool_name, parent_call_id } = request;
     const { request_id, agent_id, task_id } = request.scopes;
-    tenant.leases.set(request.callId, {
+    tenant.leases.set(request.call_id, {
       microUsd,
       tokens,
       limits: shared && { limitsMicroUsd: shared.limitsMicroUsd, limitsTokens: shared.limitsTokens },
       estimated: isEstimated ? estimated : undefined,
-      expiresAt: now + request.leaseMs,
+      expiresAt: now + request.lease_ms,
       scopes: scopes.map((scope) => scope.name),
       row: JSON.stringify({
         call_id,
@@ -177,7 +177,7 @@ export class MemoryReservationStore implements ReservationStore {
     tenant: Tenant,
     limits: TenantLimits,
     scopes: NamedScope[],
-    { microUsd, tokens, shared }: ReservationRequest,
+    { micro_usd: microUsd, tokens, shared }: ReservationRequest,
   ): SharedGrant | 'too little' {
     const most = { microUsd: Number.POSITIVE_INFINITY, tokens: Number.POSITIVE_INFINITY };
     for (const scope of scopes) {
@@ -194,7 +194,7 @@ export class MemoryReservationStore implements ReservationStore {
       limitsMicroUsd,
       limitsTokens,
     };
-    const isTooLittle = grant.microUsd < (shared?.leastMicroUsd ?? 0) || most.microUsd === 0 || most.tokens === 0;
+    const isTooLittle = grant.microUsd < (shared?.least_micro_usd ?? 0) || most.microUsd === 0 || most.tokens === 0;
     return isTooLittle ? 'too little' : grant;
   }
 
@@ -209,23 +209,24 @@ export class MemoryReservationStore implements ReservationStore {
   }
 
   private settleOne(tenant: Tenant, one: Settlement, costOverrun: boolean, charged: ChargedRow[]): boolean {
-    if (this.isDone(tenant, one.callId)) return false;
-    const leaseId = one.lease?.id ?? one.callId;
+    if (this.isDone(tenant, one.call_id)) return false;
+    const leaseId = one.lease?.id ?? one.call_id;
     const lease = tenant.leases.get(leaseId);
     if (lease && lease.expiresAt <= this.clock.now()) this.expire(tenant, leaseId, lease, charged);
     if (one.lease && tenant.expired.has(leaseId)) {
-      this.charge(tenant, one.callId, [], { microUsd: 0, tokens: 0 }, 'settled', one.row, charged);
+      this.charge(tenant, one.call_id, [], { microUsd: 0, tokens: 0 }, 'settled', one.row, charged);
       return true;
     }
-    if (this.isDone(tenant, one.callId)) return false;
-    const share = lease && one.lease ? toShare(lease, one.lease) : lease;
+    if (this.isDone(tenant, one.call_id)) return false;
+    const share = lease && one.lease ? toShare(lease, amountOf(one.lease)) : lease;
     const isEstimated = lease?.estimated !== undefined;
-    const amount = share && !isEstimated ? settledAmount(share, one, costOverrun, one.lease !== undefined) : one;
+    const amount =
+      share && !isEstimated ? settledAmount(share, amountOf(one), costOverrun, one.lease !== undefined) : amountOf(one);
     const isNews = isEstimated || amount.tokens > 0 || amount.microUsd > (share?.microUsd ?? 0);
-    if (one.toolName && isNews) this.observe(tenant, one.toolName, amount);
+    if (one.tool_name && isNews) this.observe(tenant, one.tool_name, amount);
     const scopes = lease?.scopes ?? this.scopesOf(one).map((scope) => scope.name);
     if (lease && share) this.take(tenant, leaseId, lease, share);
-    this.charge(tenant, one.callId, scopes, amount, 'settled', one.row, charged);
+    this.charge(tenant, one.call_id, scopes, amount, 'settled', one.row, charged);
     return true;
   }
 
@@ -359,9 +360,9 @@ export class MemoryReservationStore implements ReservationStore {
     return false;
   }
 
-  private scopesOf(call: Pick<ReservationRequest, 'callId' | 'scopes' | 'sharesRequest' | 'budgets'>): NamedScope[] {
+  private scopesOf(call: Pick<ReservationRequest, 'call_id' | 'scopes' | 'shares_request' | 'budgets'>): NamedScope[] {
     return [
-      ...countedScopes(call.scopes, call.callId, call.sharesRequest),
+      ...countedScopes(call.scopes, call.call_id, call.shares_request),
       ...(call.budgets ?? []),
       { kind: 'day', name: this.today() },
       { kind: 'tenant', name: 'tenant' },
@@ -441,3 +442,8 @@ class MemoryUsageOutbox implements UsageOutbox {
     return Promise.resolve(erased ? 1 : 0);
   }
 }
+
+const amountOf = ({ micro_usd, tokens }: { micro_usd: number; tokens: number }): Amount => ({
+  microUsd: micro_usd,
+  tokens,
+});

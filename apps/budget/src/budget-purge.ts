@@ -29,7 +29,8 @@ export class BudgetPurge {
     const budgets = budget
       .budgetsOf(tenant_id)
       .filter(
-        ({ subject, id }) => user_id === undefined || (subject === 'key' ? key_ids.includes(id) : id === user_id),
+        ({ subject, subject_id: id }) =>
+          user_id === undefined || (subject === 'key' ? key_ids.includes(id) : id === user_id),
       );
     const set_budgets = budgets.length;
     await drainOutbox(tenant_id, outbox, ledger, logger);

@@ -15,7 +15,6 @@ import type {
 import { isToolError, ToolError } from '@toolfleet/contracts';
 import type { FleetEvent } from '@toolfleet/contracts/events';
 import { SHARED_LEASE_MS } from '@toolfleet/contracts/budget';
-import { toCamelCase } from '@toolfleet/contracts/wire';
 import { checkLimit, noCounters, withTimeout, type Clock, type ScopeLimit } from '@toolfleet/resilience';
 import {
   countedScopes,
@@ -31,15 +30,9 @@ import {
   type TenantLimits,
 } from './limits.js';
 import { reachedLimits } from './reached-limits.js';
-import {
-  DEFAULT_RULES,
-  type Admission,
-  type ReservationRequest,
-  type ScopeSpent,
-  type SweepOutcome,
-} from './reservation-store.js';
+import { DEFAULT_RULES, type Admission, type ScopeSpent, type SweepOutcome } from './reservation-store.js';
 import type { ReservationStore } from './redis-reservation-store.js';
-import { budgetScope, scopeName, SetBudgets, type BudgetName, type SetBudget } from './set-budgets.js';
+import { budgetScope, limitOfSet, scopeName, SetBudgets, type BudgetName, type SetBudget } from './set-budgets.js';
 import { UsageLedger } from './usage-ledger.js';
 
 /** Callbacks of the budget. */
@@ -83,11 +76,11 @@ export class BudgetService {
     return this.budgets.of(tenantId).all;
   }
 
-  private scopesFor(tenantId: string, userId: string | undefined, keyId: string | undefined): SetScope[] {
+  private scopesFor(tenantId: string, user_id: string | undefined, key_id: string | undefined): SetScope[] {
     const now = this.clock.now();
     return this.budgets
       .of(tenantId)
-      .of({ userId, keyId })
+      .of({ user_id, key_id })
       .map((budget) => budgetScope(budget, now));
   }
 
@@ -158,7 +151,7 @@ export class BudgetService {
       limits,
       requests.map((request) => {
         const budgets = this.scopesFor(tenantId, request.user_id, request.key_id);
-        return { ...toReservationRequest(request), budgets, estimates: toEstimates(request, limits, budgets) };
+        return { ...request, budgets, estimates: toEstimates(request, limits, budgets) };
       }),
     );
     this.trackReserving(tenantId, reserving);
@@ -183,14 +176,10 @@ export class BudgetService {
         const settling = this.store.settle(
           tenantId,
           settlements.map((one) => ({
-            callId: one.call_id,
-            scopes: one.scopes,
+            ...one,
             budgets: this.scopesFor(tenantId, one.row?.user_id, one.row?.key_id),
-            microUsd: one.micro_usd,
-            tokens: one.tokens,
             row: one.row ? JSON.stringify(one.row) : '',
-            lease: one.lease && { id: one.lease.id, microUsd: one.lease.micro_usd, tokens: one.lease.tokens },
-            toolName: toObservedTool(one),
+            tool_name: toObservedTool(one),
           })),
           tenantLimits(this.limitTable, tenantId).costOverrun,
         );
@@ -257,8 +246,7 @@ export class BudgetService {
     const limits = tenantLimits(this.limitTable, scopes.tenant_id);
     const own = this.budgets.of(scopes.tenant_id);
     const now = this.clock.now();
-    const budgets =
-      wanted === undefined ? [] : wanted === '*' ? own.all : own.of({ userId: wanted.user_id, keyId: wanted.key_id });
+    const budgets = wanted === undefined ? [] : wanted === '*' ? own.all : own.of(wanted);
     const named = [
       ...countedScopes({ request_id: '', ...scopes }, ''),
       ...budgets.map((budget) => budgetScope(budget, now)),
@@ -272,7 +260,7 @@ export class BudgetService {
         const budget = budgets[index - firstBudget];
         return {
           scope: shownScope(counter.scope),
-          budget: budget && { subject: budget.subject, id: budget.id, period: budget.period },
+          budget: budget && { subject: budget.subject, id: budget.subject_id, period: budget.period },
           limit_micro_usd: limit.microUsd,
           spent_micro_usd: counter.spentMicroUsd,
           held_micro_usd: counter.heldMicroUsd,
@@ -290,36 +278,32 @@ export class BudgetService {
    * @throws ToolError BUDGET_UNAVAILABLE when a store is unavailable; QUOTA_EXCEEDED
    */
   async setBudget(message: BudgetSet, withinMs: Milliseconds): Promise<LimitState> {
-    const { tenant_id: tenantId, subject, id, period } = message;
-    const budget: SetBudget = {
-      ...{ tenantId, subject, id, period },
-      microUsd: message.limit_micro_usd,
-      tokens: message.limit_tokens,
-      changedAt: this.clock.now(),
-      changedBy: message.changed_by,
-    };
+    const { tenant_id, subject, id: subject_id, period, changed_by } = message;
+    const name = { tenant_id, subject, subject_id, period };
+    const { limit_micro_usd: micro_usd, limit_tokens: tokens } = message;
+    const budget = { ...name, micro_usd, tokens, changed_at: this.clock.now(), changed_by };
     const setting = this.ledger.budgets.put(budget).then(async () => {
       await this.readBudgets();
       await this.clock.sleep(SHARED_LEASE_MS);
-      await this.events.drain(tenantId);
-      await this.store.catchUp(tenantId);
+      await this.events.drain(tenant_id);
+      await this.store.catchUp(tenant_id);
     });
     await this.orUnavailable(setting, withinMs);
-    const { limits } = await this.limits({ scopes: { tenant_id: tenantId }, budgets: '*' }, withinMs);
-    const { name } = budgetScope(budget, this.clock.now());
-    return limits.find(({ scope }) => scope === name) as LimitState;
+    const { limits } = await this.limits({ scopes: { tenant_id }, budgets: '*' }, withinMs);
+    const counted = scopeName(name, this.clock.now());
+    return limits.find(({ scope }) => scope === counted) as LimitState;
   }
 
   /** Removes a budget with its counters. @returns false if there is none @throws ToolError BUDGET_UNAVAILABLE */
-  removeBudget({ tenant_id: tenantId, subject, id, period }: BudgetRemove, withinMs: Milliseconds): Promise<boolean> {
-    return this.orUnavailable(this.dropBudget({ tenantId, subject, id, period }), withinMs);
+  removeBudget({ id: subject_id, ...name }: BudgetRemove, withinMs: Milliseconds): Promise<boolean> {
+    return this.orUnavailable(this.dropBudget({ ...name, subject_id }), withinMs);
   }
 
   /** As `removeBudget`; rejects when a store is unavailable. */
   async dropBudget(name: BudgetName): Promise<boolean> {
     const removed = await this.ledger.budgets.remove(name);
     await this.readBudgets();
-    await this.store.forget(name.tenantId, [scopeName(name, this.clock.now())]);
+    await this.store.forget(name.tenant_id, [scopeName(name, this.clock.now())]);
     return removed;
   }
 
@@ -380,8 +364,8 @@ export class BudgetService {
   /** The limit of the counters of a set budget; none once it was removed. */
   private limitOfBudget(tenantId: string, scope: string): ScopeLimit {
     const now = this.clock.now();
-    const budget = this.budgetsOf(tenantId).find((one) => budgetScope(one, now).name === scope);
-    return budget ?? { microUsd: null, tokens: null };
+    const found = this.budgetsOf(tenantId).find((one) => scopeName(one, now) === scope);
+    return found ? limitOfSet(found) : { microUsd: null, tokens: null };
   }
 
   private async orUnavailable<T>(work: Promise<T>, withinMs: Milliseconds): Promise<T> {
@@ -395,10 +379,6 @@ export class BudgetService {
 }
 
 const NOTHING = { microUsd: 0, tokens: 0 };
-
-function toReservationRequest({ shared, ...request }: ReserveRequest): ReservationRequest {
-  return { ...toCamelCase(request), shared: shared && { leastMicroUsd: shared.least_micro_usd } };
-}
 
 /** The units in which a limit of the call, or of the calls of a shared lease, is named that a report of the tool may exceed. */
 function unitsOf(

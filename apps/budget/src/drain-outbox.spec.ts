@@ -27,8 +27,8 @@ async function settledCalls(count: number): Promise<UsageOutbox> {
   const store = new MemoryReservationStore(new FakeClock(), DEFAULT_RULES, async () => []);
   for (let index = 0; index < count; index += 1) {
     const callId = `c${index}`;
-    await store.reserve('t', unlimited(), [{ callId, scopes, microUsd: 5, tokens: 0, leaseMs: 1_000 }]);
-    await store.settle('t', [{ callId, scopes, microUsd: 3, tokens: 0, row: row(callId) }]);
+    await store.reserve('t', unlimited(), [{ call_id: callId, scopes, micro_usd: 5, tokens: 0, lease_ms: 1_000 }]);
+    await store.settle('t', [{ call_id: callId, scopes, micro_usd: 3, tokens: 0, row: row(callId) }]);
   }
   return store.outbox;
 }

@@ -92,20 +92,20 @@ export class RedisReservationStore {
       const scopes = scopesOf(request);
       // A call that holds nothing has no lease. A shared lease for free calls holds one unit of each limited currency.
       const hasLease =
-        request.microUsd > 0 || request.tokens > 0 || request.shared !== undefined || request.estimates !== undefined;
+        request.micro_usd > 0 || request.tokens > 0 || request.shared !== undefined || request.estimates !== undefined;
       const ending = hasLease ? leaseEnding(tenantId, request, scopes) : '';
-      const least = request.shared?.leastMicroUsd ?? '';
+      const least = request.shared?.least_micro_usd ?? '';
       const { microUsd = false, tokens = false } = request.estimates ?? {};
       const units = Number(microUsd) + 2 * Number(tokens);
       calls.push(
-        request.callId,
-        request.microUsd,
+        request.call_id,
+        request.micro_usd,
         request.tokens,
-        request.leaseMs,
+        request.lease_ms,
         ending,
         table.toIndexes(scopes),
         least,
-        request.toolName ?? '',
+        request.tool_name ?? '',
         units,
       );
     }
@@ -127,7 +127,7 @@ export class RedisReservationStore {
       if (answer === 2 || answer === 3) return { admitted: true, estimated: answer === 2 };
       return answer[0] === 1
         ? { admitted: true, shared: toSharedGrant(answer) }
-        : this.refusal(answer, table, limits, requests[position]?.callId ?? '');
+        : this.refusal(answer, table, limits, requests[position]?.call_id ?? '');
     });
   }
 
@@ -166,8 +166,8 @@ export class RedisReservationStore {
       const calls: ScriptArguments = [];
       for (const one of settlements.slice(start, start + CALLS_PER_RUN)) {
         const indexes = table.toIndexes(scopesOf(one));
-        const { id = '', microUsd = 0, tokens = 0 } = one.lease ?? {};
-        calls.push(one.callId, one.microUsd, one.tokens, one.row, indexes, id, microUsd, tokens, one.toolName ?? '');
+        const { id = '', micro_usd: share = 0, tokens = 0 } = one.lease ?? {};
+        calls.push(one.call_id, one.micro_usd, one.tokens, one.row, indexes, id, share, tokens, one.tool_name ?? '');
       }
       const reply = await this.run(tenantId, 'settle', [
         ...head,
@@ -273,27 +273,20 @@ function packArguments(values: ScriptArguments): string {
 /** Scopes of a call besides tenant and day, in the order in which they are checked. */
 function scopesOf({
   scopes,
-  callId,
-  sharesRequest,
+  call_id,
+  shares_request,
   budgets = [],
-}: Pick<ReservationRequest, 'scopes' | 'callId' | 'sharesRequest' | 'budgets'>): NamedScope[] {
-  return [...countedScopes(scopes, callId, sharesRequest), ...budgets];
+}: Pick<ReservationRequest, 'scopes' | 'call_id' | 'shares_request' | 'budgets'>): NamedScope[] {
+  return [...countedScopes(scopes, call_id, shares_request), ...budgets];
 }
 
 /** End of a lease record: its scopes other than tenant and day, and the ledger row for the case that it expires. */
 function leaseEnding(tenantId: string, request: ReservationRequest, scopes: readonly NamedScope[]): string {
+  const { call_id, user_id, key_id, tool_name, source, parent_call_id } = request;
   const { request_id, agent_id, task_id } = request.scopes;
   const row = JSON.stringify({
-    call_id: request.callId,
-    tenant_id: tenantId,
-    user_id: request.userId,
-    key_id: request.keyId,
-    tool_name: request.toolName,
-    source: request.source,
-    parent_call_id: request.parentCallId,
-    request_id,
-    agent_id,
-    task_id,
+    ...{ call_id, tenant_id: tenantId, user_id, key_id, tool_name, source, parent_call_id },
+    ...{ request_id, agent_id, task_id },
   });
   let names = '';
   for (const scope of scopes) names += `\x1e${scope.name}`;

@@ -89,41 +89,41 @@ async function run(store: ReservationStore, tenant: string, step: Step, leases: 
   if (step.do === 'reserve') {
     leases.asked(step.call, step);
     const ask = {
-      callId: `c${step.call}`,
+      call_id: `c${step.call}`,
       scopes: scopesOf(step.call),
-      microUsd: step.cost,
+      micro_usd: step.cost,
       tokens: 0,
-      leaseMs: step.leaseMs,
+      lease_ms: step.leaseMs,
     };
     const [answer] = await store.reserve(tenant, LIMITS, [ask]);
     if (answer?.admitted && step.cost > 0) leases.admitted(step.call, step);
   } else if (step.do === 'settle' && leases.held.has(step.call)) {
     const scopes = scopesOf(step.call);
     await store.settle(tenant, [
-      { callId: `c${step.call}`, scopes, microUsd: step.cost, tokens: 0, row: `c${step.call}` },
+      { call_id: `c${step.call}`, scopes, micro_usd: step.cost, tokens: 0, row: `c${step.call}` },
     ]);
   } else if (step.do === 'share' && !leases.shared.has(step.lease)) {
-    const callId = `lease:${step.lease}`;
-    const ask = { callId, scopes: sharedScopes(callId), microUsd: step.cost, tokens: 0, leaseMs: step.leaseMs };
+    const call_id = `lease:${step.lease}`;
+    const ask = { call_id, scopes: sharedScopes(call_id), micro_usd: step.cost, tokens: 0, lease_ms: step.leaseMs };
     const [answer] = await store.reserve(tenant, LIMITS, [
-      { ...ask, shared: { leastMicroUsd: Math.min(5, step.cost) } },
+      { ...ask, shared: { least_micro_usd: Math.min(5, step.cost) } },
     ]);
     if (answer?.admitted) leases.shared.set(step.lease, answer.shared?.microUsd ?? 0);
   } else if (step.do === 'draw') {
     const rest = (leases.shared.get(step.lease) ?? 0) - step.cost;
     if (rest < 0 || step.cost === 0) return;
     leases.shared.set(step.lease, rest);
-    const share = { id: `lease:${step.lease}`, microUsd: step.cost, tokens: 0 };
-    const callId = `d${step.lease}-${rest}-${step.call}`;
+    const share = { id: `lease:${step.lease}`, micro_usd: step.cost, tokens: 0 };
+    const call_id = `d${step.lease}-${rest}-${step.call}`;
     await store.settle(tenant, [
-      { callId, scopes: sharedScopes(callId), microUsd: step.cost, tokens: 0, row: callId, lease: share },
+      { call_id, scopes: sharedScopes(call_id), micro_usd: step.cost, tokens: 0, row: call_id, lease: share },
     ]);
   } else if (step.do === 'end' && leases.shared.has(step.lease)) {
-    const callId = `lease:${step.lease}`;
-    const rest = { id: callId, microUsd: leases.shared.get(step.lease) ?? 0, tokens: 0 };
+    const call_id = `lease:${step.lease}`;
+    const rest = { id: call_id, micro_usd: leases.shared.get(step.lease) ?? 0, tokens: 0 };
     leases.shared.set(step.lease, 0);
     await store.settle(tenant, [
-      { callId, scopes: sharedScopes(callId), microUsd: 0, tokens: 0, row: '', lease: rest },
+      { call_id, scopes: sharedScopes(call_id), micro_usd: 0, tokens: 0, row: '', lease: rest },
     ]);
   } else if (step.do === 'release') {
     leases.released(step.call);
@@ -213,10 +213,10 @@ describe('reservations under random interleavings', () => {
       for (let round = 0; round < 3; round += 1) {
         const tenant = `race${round}`;
         const asks = Array.from({ length: 3_000 }, async (_, index) => {
-          const callId = `c${index}`;
-          const scopes = { tenant_id: tenant, request_id: callId };
+          const call_id = `c${index}`;
+          const scopes = { tenant_id: tenant, request_id: call_id };
           const store = clients[index % clients.length] as ReservationStore;
-          return store.reserve(tenant, limits, [{ callId, scopes, microUsd: 1, tokens: 0, leaseMs: 60_000 }]);
+          return store.reserve(tenant, limits, [{ call_id, scopes, micro_usd: 1, tokens: 0, lease_ms: 60_000 }]);
         });
         const granted = (await Promise.all(asks)).flat().filter((answer) => answer.admitted);
         expect(granted).toHaveLength(100);

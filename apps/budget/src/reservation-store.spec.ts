@@ -21,16 +21,16 @@ const LONG = 60_000;
 const money = (usd: number, figure = 'max_cost_per_tenant'): TenantLimits =>
   withSettings(unlimited(), { [figure]: usd / 1_000_000 });
 const ask = (callId: string, microUsd: number, more: Partial<ReservationRequest> = {}): ReservationRequest => ({
-  callId,
-  microUsd,
+  call_id: callId,
+  micro_usd: microUsd,
   tokens: 0,
-  leaseMs: LONG,
+  lease_ms: LONG,
   scopes: { tenant_id: 't', request_id: callId },
   ...more,
 });
 const settlement = (callId: string, microUsd: number, more: Partial<Settlement> = {}): Settlement => ({
-  callId,
-  microUsd,
+  call_id: callId,
+  micro_usd: microUsd,
   tokens: 0,
   scopes: { tenant_id: 't', request_id: callId },
   row: JSON.stringify({ call_id: callId }),
@@ -134,8 +134,8 @@ function conformance(name: string, make: MakeSubject): void {
     it('charges an expired lease in full, once, whatever comes later', async () => {
       const { store, outbox, advance } = await make();
       await store.reserve('t', money(100), [
-        ask('a', 30, { leaseMs: 1, userId: 'u', toolName: 'x' }),
-        ask('b', 30, { leaseMs: 1 }),
+        ask('a', 30, { lease_ms: 1, user_id: 'u', tool_name: 'x' }),
+        ask('b', 30, { lease_ms: 1 }),
         ask('c', 5),
       ]);
       await advance(20);
@@ -155,7 +155,7 @@ function conformance(name: string, make: MakeSubject): void {
 
     it('holds the capacity of an unswept lease, so that expiry never frees anything', async () => {
       const { store, advance } = await make();
-      await store.reserve('t', money(10), [ask('a', 10, { leaseMs: 1 })]);
+      await store.reserve('t', money(10), [ask('a', 10, { lease_ms: 1 })]);
       await advance(20);
       expect((await store.reserve('t', money(10), [ask('b', 1)]))[0]).toMatchObject({ admitted: false, used: 10 });
     });
@@ -211,10 +211,11 @@ function conformance(name: string, make: MakeSubject): void {
     describe('a shared lease', () => {
       const SHARED = 'lease:1';
       const lease = (microUsd: number, more: Partial<ReservationRequest> = {}) =>
-        ask(SHARED, microUsd, { shared: { leastMicroUsd: 2 }, ...more });
+        ask(SHARED, microUsd, { shared: { least_micro_usd: 2 }, ...more });
       const draw = (callId: string, microUsd: number, share: number, tokens = 0) =>
-        settlement(callId, microUsd, { tokens, lease: { id: SHARED, microUsd: share, tokens } });
-      const end = (microUsd: number) => settlement(SHARED, 0, { row: '', lease: { id: SHARED, microUsd, tokens: 0 } });
+        settlement(callId, microUsd, { tokens, lease: { id: SHARED, micro_usd: share, tokens } });
+      const end = (microUsd: number) =>
+        settlement(SHARED, 0, { row: '', lease: { id: SHARED, micro_usd: microUsd, tokens: 0 } });
       const granted = (microUsd: number, tokens = 0) => ({
         admitted: true,
         shared: { microUsd, tokens, limitsMicroUsd: true, limitsTokens: tokens > 0 },
@@ -225,7 +226,7 @@ function conformance(name: string, make: MakeSubject): void {
         await store.reserve('t', money(1_000), [ask('a', 100)]);
         expect(await store.reserve('t', money(1_000), [lease(500), lease(500)])).toEqual([granted(9), granted(9)]);
         expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 109, spentMicroUsd: 0 });
-        const more = ask('lease:2', 500, { shared: { leastMicroUsd: 9 } });
+        const more = ask('lease:2', 500, { shared: { least_micro_usd: 9 } });
         expect((await store.reserve('t', money(1_000), [more]))[0]).toMatchObject({ admitted: false, scope: 'share' });
         const [refused] = await store.reserve('t', money(1_000), [ask('b', 900)]);
         expect(refused).toMatchObject({ admitted: false, used: 109, usedByLeases: 9 });
@@ -239,7 +240,7 @@ function conformance(name: string, make: MakeSubject): void {
         ]);
         const limits = money(300, 'max_cost_per_day');
         limits.tenant.tokens = 1_000;
-        const other = ask('lease:2', 0, { tokens: 50, shared: { leastMicroUsd: 0 } });
+        const other = ask('lease:2', 0, { tokens: 50, shared: { least_micro_usd: 0 } });
         expect(await store.reserve('t', limits, [other])).toMatchObject([{ admitted: false, scope: 'share' }]);
         await store.settle('t', [end(500)]);
         expect(await store.reserve('t', limits, [other])).toEqual([granted(1, 10)]);
@@ -277,7 +278,7 @@ function conformance(name: string, make: MakeSubject): void {
 
       it('is charged for its rest when it expires; its calls then get their rows without an amount', async () => {
         const { store, outbox, advance } = await make();
-        await store.reserve('t', money(1_000), [lease(10, { leaseMs: 1_000 })]);
+        await store.reserve('t', money(1_000), [lease(10, { lease_ms: 1_000 })]);
         await store.settle('t', [draw('a', 3, 3)]);
         await advance(1_010);
         expect((await store.settle('t', [draw('b', 4, 4), draw('c', 4, 4)])).settled).toBe(2);
@@ -299,11 +300,11 @@ function conformance(name: string, make: MakeSubject): void {
         async (fate) => {
           const { store, outbox, advance } = await make();
           const limits = withSettings(money(1_000), { max_tokens_per_tenant: 1_000 });
-          const asked = ask(SHARED, 0, { leaseMs: fate === 'expires' ? 30 : 60_000, shared: { leastMicroUsd: 0 } });
+          const asked = ask(SHARED, 0, { lease_ms: fate === 'expires' ? 30 : 60_000, shared: { least_micro_usd: 0 } });
           expect(await store.reserve('t', limits, [asked])).toEqual([granted(1, 1)]);
           expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 1, heldTokens: 1 });
           if (fate === 'is returned') {
-            const rest = settlement(SHARED, 0, { row: '', lease: { id: SHARED, microUsd: 1, tokens: 1 } });
+            const rest = settlement(SHARED, 0, { row: '', lease: { id: SHARED, micro_usd: 1, tokens: 1 } });
             await store.settle('t', [settlement('a', 0), rest]);
           } else if (fate === 'is settled') await store.settle('t', [draw('a', 1, 1, 1)]);
           else await advance(60);
@@ -317,9 +318,9 @@ function conformance(name: string, make: MakeSubject): void {
       it('holds tokens that calls report, without a cap on them', async () => {
         const { store } = await make();
         const limits = withSettings(unlimited(), { max_tokens_per_tenant: 1_000 });
-        await store.reserve('t', limits, [lease(0, { tokens: 10, shared: { leastMicroUsd: 0 } })]);
+        await store.reserve('t', limits, [lease(0, { tokens: 10, shared: { least_micro_usd: 0 } })]);
         expect(await tenantOf(store)).toMatchObject({ heldTokens: 10 });
-        const free = { id: SHARED, microUsd: 0, tokens: 10 };
+        const free = { id: SHARED, micro_usd: 0, tokens: 10 };
         await store.settle('t', [settlement('a', 0, { tokens: 400, lease: free })]);
         expect(await tenantOf(store)).toMatchObject({ heldTokens: 0, spentTokens: 400 });
       });
@@ -329,9 +330,9 @@ function conformance(name: string, make: MakeSubject): void {
       const LIMITED = withSettings(unlimited(), { max_tokens_per_tenant: 1_000, max_cost_per_tenant: 1_000 / 1e6 });
       const estimates = { microUsd: true, tokens: true };
       const metered = (callId: string, more: Partial<ReservationRequest> = {}) =>
-        ask(callId, 0, { toolName: 'x', estimates, ...more });
+        ask(callId, 0, { tool_name: 'x', estimates, ...more });
       const used = (callId: string, microUsd: number, tokens: number) =>
-        settlement(callId, microUsd, { tokens, toolName: 'x' });
+        settlement(callId, microUsd, { tokens, tool_name: 'x' });
       const isEstimated = { admitted: true, estimated: true };
       const turn = { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'turn', limit: 0, used: 0 };
 
@@ -339,7 +340,7 @@ function conformance(name: string, make: MakeSubject): void {
         const { store } = await make();
         const asks = (from: number) => [0, 1, 2].map((n) => metered(`c${from + n}`));
         expect(await store.reserve('t', LIMITED, asks(0))).toEqual([isEstimated, turn, turn]);
-        expect(await store.reserve('t', LIMITED, [metered('other', { toolName: 'y' })])).toEqual([isEstimated]);
+        expect(await store.reserve('t', LIMITED, [metered('other', { tool_name: 'y' })])).toEqual([isEstimated]);
         await store.settle('t', [used('c0', 30, 100)]);
         expect(await store.reserve('t', LIMITED, asks(1))).toEqual([isEstimated, turn, turn]);
         await store.settle('t', [used('c1', 20, 50)]);
@@ -388,7 +389,7 @@ function conformance(name: string, make: MakeSubject): void {
         const { store, outbox, advance } = await make();
         await store.reserve('t', LIMITED, [metered('a')]);
         await store.settle('t', [used('a', 30, 100)]);
-        expect(await store.reserve('t', LIMITED, [metered('b', { leaseMs: 1 }), metered('c')])).toEqual([
+        expect(await store.reserve('t', LIMITED, [metered('b', { lease_ms: 1 }), metered('c')])).toEqual([
           isEstimated,
           turn,
         ]);
@@ -404,7 +405,7 @@ function conformance(name: string, make: MakeSubject): void {
 
       it('is charged nothing when its lease expires before anything is known', async () => {
         const { store, advance } = await make();
-        await store.reserve('t', LIMITED, [metered('a', { leaseMs: 1 })]);
+        await store.reserve('t', LIMITED, [metered('a', { lease_ms: 1 })]);
         await advance(20);
         await store.sweep('t');
         expect(await tenantOf(store)).toMatchObject({
@@ -420,7 +421,7 @@ function conformance(name: string, make: MakeSubject): void {
         const { store } = await make();
         const priced = (callId: string) => ({
           ...metered(callId, { estimates: { microUsd: false, tokens: true } }),
-          microUsd: 400,
+          micro_usd: 400,
         });
         await store.reserve('t', LIMITED, [priced('a')]);
         await store.settle('t', [used('a', 400, 10)]);
@@ -529,7 +530,7 @@ function conformance(name: string, make: MakeSubject): void {
       expect(answers.filter((answer) => answer.admitted)).toHaveLength(500);
       await store.settle(
         't',
-        asks.map((one) => settlement(one.callId, 1, { scopes: one.scopes })),
+        asks.map((one) => settlement(one.call_id, 1, { scopes: one.scopes })),
       );
       expect(await tenantOf(store)).toMatchObject({ heldMicroUsd: 0, spentMicroUsd: 600 });
     });

@@ -1,28 +1,14 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
-import type { BudgetScopes } from '@toolfleet/contracts/budget';
+import type { ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
 import type { Amount, Counters, Refusal } from '@toolfleet/resilience';
 import type { SetScope } from './limits.js';
 
-/** Request to lease the amount that one call may cost, or a shared lease that many calls of one gateway draw on. */
-export interface ReservationRequest extends Amount {
-  /** The id of the lease. Ids of shared leases start with `lease:`. */
-  callId: string;
-  scopes: BudgetScopes;
+/** A request for a lease, with what the service adds to it. */
+export interface ReservationRequest extends ReserveRequest {
   /** Budgets that it spends from besides its scopes. */
   budgets?: readonly SetScope[];
-  leaseMs: Milliseconds;
-  /** For the ledger row if the lease expires unsettled. */
-  userId?: string;
-  keyId?: string;
-  toolName?: string;
-  source?: string;
-  parentCallId?: string;
-  /** Other calls spend in the request with this call's id, so it needs a counter. */
-  sharesRequest?: boolean;
-  /** Asks for a shared lease of at most the given amounts, and at most a hundredth of the rest of every limit. */
-  shared?: { leastMicroUsd: MicroUsd };
   /** Units in which the call holds twice the largest amount that its tool was charged, unless the tool is known to report nothing. */
-  estimates?: { microUsd: boolean; tokens: boolean };
+  estimates?: { microUsd: boolean; tokens: boolean } | undefined;
 }
 
 /** The grant of a shared lease, and whether limits apply to it. */
@@ -53,17 +39,13 @@ export type Admission =
       usedByLeases?: number;
     };
 
-/** Actual usage of one call. */
-export interface Settlement extends Amount {
-  callId: string;
-  scopes: BudgetScopes;
+/** Actual usage of one call, with what the service adds to it. */
+export interface Settlement extends Omit<SettleRequest, 'row'> {
   budgets?: readonly SetScope[];
   /** The ledger row as JSON, empty for none. The store does not read it; the drain adds the charged amounts. */
   row: string;
-  /** The share of a shared lease that the call had. */
-  lease?: Amount & { id: string };
   /** Its tool, if the amounts tell what other calls of it may cost. */
-  toolName?: string;
+  tool_name?: string | undefined;
 }
 
 /** Spending of a scope before and after an operation, for threshold events. */

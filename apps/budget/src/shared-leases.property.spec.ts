@@ -160,8 +160,11 @@ async function newBudget(
 ): Promise<BudgetService> {
   const limits = { defaults, tenants: new Map<string, TenantLimits>() };
   const ignore = () => undefined;
-  const name = { tenantId: 't', subject: 'user', id: 'ann', period: 'total' } as const;
-  const set = microUsd === undefined ? [] : [{ ...name, microUsd, tokens: null, changedAt: 0, changedBy: 'ops' }];
+  const name = { tenant_id: 't', subject: 'user', subject_id: 'ann', period: 'total' } as const;
+  const set =
+    microUsd === undefined
+      ? []
+      : [{ ...name, micro_usd: microUsd, tokens: undefined, changed_at: 0, changed_by: 'ops' }];
   const budgets = { all: async () => set };
   const events = { active: ignore, spent: ignore, reached: ignore, budgetsChanged: ignore, drain: async () => 0 };
   const budget = new BudgetService(store, { budgets } as unknown as UsageLedger, limits, clock, events);
@@ -214,7 +217,7 @@ class Scene {
   async spend(microUsd: number): Promise<void> {
     const inRequest = microUsd % 1_000;
     const settlement = (callId: string, request_id: string, spent: number) => ({
-      ...{ callId, scopes: { tenant_id: 't', request_id }, microUsd: spent, tokens: 0 },
+      ...{ call_id: callId, scopes: { tenant_id: 't', request_id }, micro_usd: spent, tokens: 0 },
       row: JSON.stringify({ call_id: callId }),
     });
     const rest = settlement('before', 'before', microUsd - inRequest);
@@ -338,9 +341,9 @@ class Scene {
     const ids = rows.map((row) => JSON.parse(row.row).call_id);
     expect(new Set(ids).size, ids.join()).toBe(ids.length);
     const left = (CEILINGS['day'] ?? 0) - (day ?? 0);
-    const ask = (callId: string, microUsd: number) =>
+    const ask = (call_id: string, micro_usd: number) =>
       this.store.reserve('t', LIMITS, [
-        { callId, scopes: { tenant_id: 't', request_id: callId }, microUsd, tokens: 0, leaseMs: LEASE_MS },
+        { call_id, scopes: { tenant_id: 't', request_id: call_id }, micro_usd, tokens: 0, lease_ms: LEASE_MS },
       ]);
     expect((await ask('too much', left + 1))[0]?.admitted).toBe(false);
     if (left > 0) expect((await ask('the rest', left))[0]?.admitted).toBe(true);

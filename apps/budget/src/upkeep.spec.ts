@@ -22,13 +22,13 @@ beforeEach(async () => {
   const store = new MemoryReservationStore(clock, DEFAULT_RULES, async () => []);
   for (const tenantId of TENANTS) {
     const call = {
-      callId: `call of ${tenantId}`,
+      call_id: `call of ${tenantId}`,
       scopes: { tenant_id: tenantId, request_id: 'r' },
-      microUsd: 5,
+      micro_usd: 5,
       tokens: 0,
     };
-    const row = JSON.stringify({ call_id: call.callId, user_id: 'u', tool_name: 'x', success: true });
-    await store.reserve(tenantId, unlimited(), [{ ...call, leaseMs: 1_000 }]);
+    const row = JSON.stringify({ call_id: call.call_id, user_id: 'u', tool_name: 'x', success: true });
+    await store.reserve(tenantId, unlimited(), [{ ...call, lease_ms: 1_000 }]);
     await store.settle(tenantId, [{ ...call, row }]);
   }
   const events = {

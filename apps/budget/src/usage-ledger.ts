@@ -7,7 +7,7 @@ import { Kysely, sql, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
 import { LEDGER_MIGRATIONS, USAGE, type LedgerDb, type LedgerTables } from './ledger-tables.js';
 import type { LedgerSum } from './reservation-store.js';
-import { budgetScope, StoredBudgets, type SetBudget } from './set-budgets.js';
+import { scopeName, StoredBudgets, type SetBudget } from './set-budgets.js';
 import { StoredEpoch } from './redis-store-epoch.js';
 
 /** A ledger row: the usage of a call as it was charged. */
@@ -254,10 +254,9 @@ export class UsageLedger {
         .execute();
       const byId = new Map(rows.map((row) => [row[column], row]));
       for (const budget of group) {
-        const row = byId.get(subject === 'tenant' ? tenantId : budget.id);
+        const row = byId.get(subject === 'tenant' ? tenantId : budget.subject_id);
         if (!row) continue;
-        const { name: scope } = budgetScope(budget, now);
-        found.push({ scope, microUsd: row.micro_usd, tokens: row.real_tokens });
+        found.push({ scope: scopeName(budget, now), microUsd: row.micro_usd, tokens: row.real_tokens });
       }
     }
     return found;

@@ -11,35 +11,21 @@ type CamelKey<S extends string> = S extends `${infer Head}_${infer Rest}` ? `${H
 export type CamelCased<T> = { [K in keyof T as CamelKey<K & string>]: T[K] };
 
 const snakeKeys = new Map<string, string>();
-const camelKeys = new Map<string, string>();
 
 /**
  * Renames the members of an object from camelCase, as in code, to snake_case, as on the wire. Shallow: values are kept
  * unchanged. Members that are undefined are left out. For fixed sets of names only, since every name is remembered.
  */
 export function toSnakeCase<T extends object>(value: T): { [K in keyof T & string as SnakeKey<K>]: T[K] } {
-  return renamed(value, snakeKeys, /[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as never;
-}
-
-/** The reverse of `toSnakeCase`. */
-export function toCamelCase<T extends object>(value: T): CamelCased<T> {
-  return renamed(value, camelKeys, /_[a-z]/g, (letter) => letter.charAt(1).toUpperCase()) as never;
-}
-
-function renamed(
-  value: object,
-  names: Map<string, string>,
-  pattern: RegExp,
-  change: (found: string) => string,
-): object {
   const result: Record<string, unknown> = {};
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue;
-    let other = names.get(name);
-    if (other === undefined) names.set(name, (other = name.replace(pattern, change)));
+    let other = snakeKeys.get(name);
+    if (other === undefined)
+      snakeKeys.set(name, (other = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)));
     result[other] = member;
   }
-  return result;
+  return result as never;
 }
 
 /** NATS header that carries the message of an error (NATS micro services, ADR-32). */

@@ -1,6 +1,6 @@
 import { isToolError, type Milliseconds } from '@toolfleet/contracts';
 import type { EgressClient, EgressResponse } from '@toolfleet/egress';
-import { CostlyTurns, Semaphore, SystemClock, type CancelTimer } from '@toolfleet/resilience';
+import { CostlyTurns, Rounds, Semaphore, SystemClock } from '@toolfleet/resilience';
 import type { ServiceHost } from '@toolfleet/service';
 import type { AttemptResult, ClaimedDelivery, DeliveryQueue } from './delivery-queue.js';
 import type { Receiver, WebhookEndpoints } from './webhook-endpoints.js';
@@ -60,23 +60,30 @@ export class WebhookSender {
   readonly #again = new Set<string>();
   #results: AttemptResult[] = [];
   #storing: Promise<void> | undefined;
-  #cancelPoll: CancelTimer | undefined;
+  readonly #rounds: Rounds;
   #upkeepAt: Milliseconds = 0;
   #isStopped = false;
 
   constructor(
     private readonly deps: SenderDeps,
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'metrics'>,
-  ) {}
+  ) {
+    this.#rounds = new Rounds({
+      clock: host.clock,
+      everyMs: POLL_MS,
+      work: () => this.#poll(),
+      onFailure: (error) => host.logger.debug({ error }, 'due webhooks cannot be read; retried'),
+    });
+  }
 
   async start(): Promise<void> {
-    this.#schedule();
+    this.#rounds.start();
   }
 
   /** Ends after the attempts that are under way. */
   async drain(): Promise<void> {
     this.#isStopped = true;
-    this.#cancelPoll?.();
+    await this.#rounds.stop();
     await this.idle();
     await this.#storing;
   }
@@ -106,15 +113,6 @@ export class WebhookSender {
   /** Resolves when no delivery is due that this process may attempt. */
   async idle(): Promise<void> {
     while (this.#working.size > 0) await Promise.all(this.#working.values());
-  }
-
-  #schedule(): void {
-    if (this.#isStopped) return;
-    this.#cancelPoll = this.host.clock.after(POLL_MS, () => {
-      this.#poll()
-        .catch((error: unknown) => this.host.logger.debug({ error }, 'due webhooks cannot be read; retried'))
-        .finally(() => this.#schedule());
-    });
   }
 
   async #poll(): Promise<void> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { OPERATOR_TENANT, TENANT_ID_PATTERN, ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
 import { hasRight, requireRight } from '@toolfleet/access';
 import type { PurgeRecord, PurgeScope, RedisPurgeStore } from './redis-purge-store.js';
@@ -54,23 +54,28 @@ export class Purges {
   readonly name = 'purges';
   readonly #holder = randomUUID();
   readonly #running = new Map<string, Promise<void>>();
-  #cancelPoll: CancelTimer | undefined;
+  readonly #rounds: Rounds;
   #stopped = false;
 
-  constructor(private readonly deps: PurgesDeps) {}
+  constructor(private readonly deps: PurgesDeps) {
+    // While Redis is down, the next round asks again.
+    this.#rounds = this.#every(() => this.#resume());
+  }
 
-  get #pollMs(): Milliseconds {
-    return this.deps.pollMs ?? POLL_MS;
+  /** Repeats work at the interval at which purges are looked for. */
+  #every(work: () => Promise<unknown>): Rounds {
+    const { clock, pollMs: everyMs = POLL_MS } = this.deps;
+    return new Rounds({ clock, everyMs, work });
   }
 
   async start(): Promise<void> {
-    this.#schedule();
+    this.#rounds.start();
   }
 
   /** Stops after the current batch of work; another gateway continues. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    this.#cancelPoll?.();
+    await this.#rounds.stop();
     await Promise.all(this.#running.values());
   }
 
@@ -118,22 +123,11 @@ export class Purges {
     throw new ToolError('NOT_FOUND', { message: `No purge '${id}'` });
   }
 
-  #schedule(): void {
-    if (this.#stopped) return;
-    this.#cancelPoll = this.deps.clock.after(this.#pollMs, () => {
-      this.deps.store
-        .open()
-        .then(async (ids) => {
-          for (const id of ids) this.#continue(id);
-          await this.#measureAge(ids);
-        })
-        .catch(() => undefined) // Redis is down: the next poll asks again
-        .finally(() => this.#schedule());
-    });
-  }
-
-  async #measureAge(ids: readonly string[]): Promise<void> {
+  /** Continues the purges that have not ended, and measures their age. */
+  async #resume(): Promise<void> {
     const { clock, store, onAge } = this.deps;
+    const ids = await store.open();
+    for (const id of ids) this.#continue(id);
     const records = await Promise.all(ids.map((id) => store.get(id)));
     const ages = records.flatMap((record) =>
       record?.state === 'running' ? Math.max(0, clock.now() - record.requestedAt) : [],
@@ -150,28 +144,17 @@ export class Purges {
   }
 
   async #run(id: string): Promise<void> {
-    const { store, clock } = this.deps;
+    const { store } = this.deps;
     if (!(await store.lease(id, this.#holder))) return;
-    let cancelRenewal: CancelTimer = () => {};
-    let isOver = false;
-    const renew = () => {
-      if (isOver) return;
-      cancelRenewal = clock.after(this.#pollMs, () => {
-        void store
-          .lease(id, this.#holder)
-          .catch(() => false)
-          .finally(renew);
-      });
-    };
-    renew();
+    const renewal = this.#every(() => store.lease(id, this.#holder));
+    renewal.start();
     try {
       await this.#work(id);
     } catch (error) {
       if (!(error instanceof Stopped)) await store.fail(id, reasonFor(error));
       if (!(error instanceof Stopped)) throw error;
     } finally {
-      isOver = true;
-      cancelRenewal();
+      await renewal.stop();
       await store.release(id, this.#holder).catch(() => undefined);
     }
   }

@@ -1,7 +1,7 @@
 import { isToolError, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type { SignInSession, UserChanged } from '@toolfleet/contracts/identity';
 import type { SignInSettings } from '@toolfleet/fleet-file';
-import { withTimeout, type CancelTimer, type Clock } from '@toolfleet/resilience';
+import { Rounds, withTimeout, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { GrantRefresh } from '../grant-refresh.js';
 import type { SessionStore } from '../session-store.js';
@@ -46,13 +46,18 @@ export class ProviderAsks {
   readonly name = 'questions to the OpenID provider';
   readonly #everyMs: Milliseconds;
   readonly #running = new Map<string, Promise<void>>();
-  #cancelTimer: CancelTimer | undefined;
-  #turn: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
   #isStopped = false;
 
   constructor(private readonly deps: ProviderAsksDeps) {
     this.#everyMs = Math.round((deps.settings.check_minutes ?? DEFAULT_MINUTES) * 60_000);
     deps.sessions.confirm = (session) => this.#confirm(session);
+    this.#rounds = new Rounds({
+      clock: deps.clock,
+      everyMs: Math.min(LOOK_MS, this.#everyMs / 4),
+      work: () => this.run(),
+      onFailure: (error) => deps.logger.warn({ error }, 'sessions that are due cannot be read'),
+    });
   }
 
   /** Announces a user who signed in. @returns when the provider is asked about it first */
@@ -66,23 +71,12 @@ export class ProviderAsks {
   }
 
   async start(): Promise<void> {
-    this.#schedule();
+    this.#rounds.start();
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
     this.#isStopped = true;
-    this.#cancelTimer?.();
-    await this.#turn;
-  }
-
-  #schedule(): void {
-    this.#cancelTimer = this.deps.clock.after(Math.min(LOOK_MS, this.#everyMs / 4), () => {
-      this.#turn = this.run()
-        .catch((error: unknown) => this.deps.logger.warn({ error }, 'sessions that are due cannot be read'))
-        .then(() => {
-          if (!this.#isStopped) this.#schedule();
-        });
-    });
+    return this.#rounds.stop();
   }
 
   /** Asks about every session that is due. */

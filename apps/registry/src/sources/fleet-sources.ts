@@ -1,7 +1,7 @@
 import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { faultLine, isFunctionEntry, type FleetFile, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
-import { KeyedMutex, type CancelTimer } from '@toolfleet/resilience';
+import { KeyedMutex, Rounds } from '@toolfleet/resilience';
 import { canonicalJson } from '@toolfleet/bounded-schema';
 import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
 import type { Declarations } from '../redis-declarations.js';
@@ -55,15 +55,27 @@ export class FleetSources {
   private registered: ReadonlySet<string> = new Set();
   /** The file in force has no fault, so undeclared sources may be removed. */
   private isComplete = false;
-  private cancelTimer: CancelTimer | undefined;
-  private stopped = false;
+  private readonly rounds: Rounds;
   private readonly mutex = new KeyedMutex();
 
   constructor(
     private readonly file: FleetFile,
     private readonly deps: FleetSourcesDeps,
     private readonly host: Pick<ServiceHost, 'clock' | 'logger' | 'faults'>,
-  ) {}
+  ) {
+    let round = 0;
+    this.rounds = new Rounds({
+      clock: host.clock,
+      everyMs: ROUND_EVERY_MS,
+      work: async () => {
+        round += 1;
+        // Registrations can hold whole documents, so they are read less often.
+        await this.mutex.run('', () => (round % ROUNDS_PER_FOLLOW === 0 ? this.follow() : this.reconcile()));
+        await deps.onRound();
+      },
+      onFailure: (error) => host.logger.warn({ error }, 'the sources in the store cannot be compared'),
+    });
+  }
 
   /** Sources of the configuration file, those with an invalid entry included. */
   get declared(): readonly DeclaredSourceState[] {
@@ -73,13 +85,12 @@ export class FleetSources {
   async start(): Promise<void> {
     await this.deps.python.start();
     this.host.faults.set(FLEET_FILE_FAULT, await this.apply(this.file));
-    this.schedule();
+    this.rounds.start();
   }
 
   async stop(): Promise<void> {
-    this.stopped = true;
-    this.cancelTimer?.();
-    this.deps.python.stop();
+    await this.rounds.stop();
+    await this.deps.python.stop();
     this.deps.openapi.stop();
     this.deps.mcp.stop();
     // Best effort: otherwise the lease ends by itself.
@@ -254,19 +265,6 @@ export class FleetSources {
       if (inForce.kind === 'openapi') this.deps.openapi.repeat(inForce.entry);
       else await this.deps.mcp.repeat(inForce.entry);
     }
-  }
-
-  private schedule(rounds = 1): void {
-    if (this.stopped) return;
-    // Registrations can hold whole documents, so they are read less often.
-    const round = rounds % ROUNDS_PER_FOLLOW === 0 ? () => this.follow() : () => this.reconcile();
-    this.cancelTimer = this.host.clock.after(ROUND_EVERY_MS, () => {
-      this.mutex
-        .run('', round)
-        .then(() => this.deps.onRound())
-        .catch((error: unknown) => this.host.logger.warn({ error }, 'the sources in the store cannot be compared'))
-        .finally(() => this.schedule(rounds + 1));
-    });
   }
 }
 

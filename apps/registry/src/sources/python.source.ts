@@ -1,6 +1,6 @@
 import { toMicroUsd, type Json, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ToolDefinition } from '@toolfleet/contracts/tool-definition';
-import type { CancelTimer, Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { DefinitionService } from '../definition-service.js';
 import { PYTHON_SOURCE } from '../tool-key.js';
@@ -118,39 +118,35 @@ const GRACE_MS: Milliseconds = 2 * CHECK_EVERY_MS;
  * its queue have slots there. Without a worker the tools stay listed as unavailable, and their calls wait in the queue.
  */
 export class PythonSource {
-  private cancelTimer: CancelTimer | undefined;
-  private stopped = false;
-  private hasFailed = false;
+  private readonly rounds: Rounds;
 
   constructor(
     /** How long workers still count as alive; 0 without any. */
     private readonly workersAliveMs: () => Promise<Milliseconds>,
     private readonly definitions: DefinitionService,
     private readonly host: { clock: Clock; logger: Logger },
-  ) {}
+  ) {
+    this.rounds = new Rounds({
+      clock: host.clock,
+      everyMs: CHECK_EVERY_MS,
+      work: () => this.check(),
+      onFailure: (error) => host.logger.warn({ error }, 'the liveness of sandboxes cannot be checked'),
+    });
+  }
 
   async start(): Promise<void> {
     // Registered with a lease of 1 ms when there is no sandbox, so that the tool is listed from the start.
     await this.announce((await this.leaseMs()) || 1);
-    this.schedule();
+    this.rounds.start();
   }
 
-  stop(): void {
-    this.stopped = true;
-    this.cancelTimer?.();
+  stop(): Promise<void> {
+    return this.rounds.stop();
   }
 
   private async check(): Promise<void> {
-    try {
-      const leaseMs = await this.leaseMs();
-      if (leaseMs > 0) await this.announce(leaseMs);
-      this.hasFailed = false;
-    } catch (error) {
-      // Logged once per outage.
-      if (!this.hasFailed) this.host.logger.warn({ error }, 'the liveness of sandboxes cannot be checked');
-      this.hasFailed = true;
-    }
-    this.schedule();
+    const leaseMs = await this.leaseMs();
+    if (leaseMs > 0) await this.announce(leaseMs);
   }
 
   private async leaseMs(): Promise<Milliseconds> {
@@ -166,9 +162,5 @@ export class PythonSource {
       ttl_ms: ttlMs,
     });
     for (const one of refused) this.host.logger.error({ ...one }, 'a tool of the sandbox was refused');
-  }
-
-  private schedule(): void {
-    if (!this.stopped) this.cancelTimer = this.host.clock.after(CHECK_EVERY_MS, () => void this.check());
   }
 }

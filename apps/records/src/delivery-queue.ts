@@ -15,28 +15,15 @@ import { GIVE_UP_MS, newDelivery } from './event-store.js';
 import type { RecordsDb, RecordsRow } from './tables.js';
 import type { EndpointName } from './webhook-endpoints.js';
 
-/** A delivery that this process may attempt. */
-export interface ClaimedDelivery {
-  position: number;
-  eventId: string;
-  kind: string;
-  payload: string;
-  /** This one included. */
-  attempts: number;
-  eventAt: EpochMs;
-  giveUpAt: EpochMs;
-}
+type DeliveryRow = RecordsRow<'webhook_delivery'>;
 
-/** What came of an attempt. */
-export interface AttemptResult {
-  position: number;
-  state: 'pending' | 'delivered' | 'failed';
-  /** When a pending one is due again. */
-  nextAt?: EpochMs;
-  status?: number | undefined;
-  error?: string | undefined;
-  durationMs: Milliseconds;
-}
+/** The columns of a delivery that this process may attempt. `attempts` counts this one. */
+const CLAIMED = ['position', 'event_id', 'kind', 'payload', 'attempts', 'event_at', 'give_up_at'] as const;
+export type ClaimedDelivery = Pick<DeliveryRow, (typeof CLAIMED)[number]>;
+
+/** What came of an attempt. `next_at`: when a pending one is due again. */
+export type AttemptResult = Pick<DeliveryRow, 'position' | 'state'> &
+  Partial<Pick<DeliveryRow, 'status' | 'error' | 'next_at'>> & { duration_ms: Milliseconds };
 
 const CURSOR = /^\d{1,16}$/;
 /** Deliveries that one statement changes or deletes. */
@@ -84,34 +71,20 @@ export class DeliveryQueue {
           .limit(limit);
         return isPostgres(this.db) ? oldest.forUpdate().skipLocked() : oldest;
       })
-      .returning(['position', 'event_id', 'kind', 'payload', 'attempts', 'event_at', 'give_up_at'])
+      .returning(CLAIMED)
       .execute();
-    return rows
-      .map((row) => ({
-        position: row.position,
-        eventId: row.event_id,
-        kind: row.kind,
-        payload: row.payload,
-        attempts: row.attempts,
-        eventAt: row.event_at,
-        giveUpAt: row.give_up_at,
-      }))
-      .toSorted((a, b) => a.position - b.position);
+    return rows.toSorted((a, b) => a.position - b.position);
   }
 
   /** Stores what came of attempts, in one transaction. */
   async finish(results: readonly AttemptResult[], now: EpochMs): Promise<void> {
     await this.db.transaction().execute(async (tx) => {
-      for (const { position, state, nextAt, status, error, durationMs } of results)
+      for (const { position, state, next_at, status = null, error = null, duration_ms } of results)
         await tx
           .updateTable('webhook_delivery')
           .set({
-            state,
-            next_at: nextAt,
+            ...{ state, next_at, status, error, duration_ms: Math.round(duration_ms) },
             ended_at: state === 'pending' ? null : now,
-            status: status ?? null,
-            error: error ?? null,
-            duration_ms: Math.round(durationMs),
           })
           .where('position', '=', position)
           .execute();
@@ -242,7 +215,7 @@ export class DeliveryQueue {
   }
 }
 
-function toDelivery(row: RecordsRow<'webhook_delivery'>): WebhookDelivery {
+function toDelivery(row: DeliveryRow): WebhookDelivery {
   const { event_id, kind, state, attempts, event_at, next_at, ended_at } = row;
   return {
     ...{ event_id, kind, state, attempts, event_at: toInstant(event_at) },

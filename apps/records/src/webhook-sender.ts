@@ -188,7 +188,7 @@ export class WebhookSender {
   }
 
   /** One request. Whatever fails is in the answer. */
-  async #attempt(receiver: Receiver, { eventId, payload }: ClaimedDelivery): Promise<ReceiverAnswer> {
+  async #attempt(receiver: Receiver, { event_id, payload }: ClaimedDelivery): Promise<ReceiverAnswer> {
     const { egress, timeoutMs } = this.deps;
     const { clock } = this.host;
     const startedAt = clock.monotonic();
@@ -197,7 +197,7 @@ export class WebhookSender {
       const response = await egress.request({
         method: 'POST',
         url: receiver.url,
-        headers: { 'content-type': 'application/json', ...receiver.sign(eventId, payload, clock.now()) },
+        headers: { 'content-type': 'application/json', ...receiver.sign(event_id, payload, clock.now()) },
         body: payload,
         timeouts: { headersMs: timeoutMs, bodyIdleMs: timeoutMs, totalMs: timeoutMs },
         maxBytes: MAX_ANSWER_BYTES,
@@ -210,26 +210,26 @@ export class WebhookSender {
     }
   }
 
-  #judge({ position, attempts, giveUpAt, eventAt, kind }: ClaimedDelivery, answer: ReceiverAnswer): Delivered {
+  #judge({ position, attempts, give_up_at, event_at, kind }: ClaimedDelivery, answer: ReceiverAnswer): Delivered {
     const { clock, metrics } = this.host;
-    const { status, durationMs } = answer;
-    const ended = { position, status, durationMs };
+    const { status, durationMs: duration_ms } = answer;
+    const ended = { position, status, duration_ms };
     if (isSuccess(answer)) {
       metrics.webhookDeliveries.inc({ outcome: 'delivered' });
       if (attempts === 1 && kind !== 'webhook.test')
-        metrics.webhookDelay.observe(Math.max(0, clock.now() - eventAt) / 1_000);
+        metrics.webhookDelay.observe(Math.max(0, clock.now() - event_at) / 1_000);
       return { outcome: 'delivered', result: { ...ended, state: 'delivered' } };
     }
     const error = errorText(answer);
     const pauseMs = Math.max(pauseAfter(attempts), answer.retryAfterMs ?? 0);
     // Longer pauses than planned do not cost the last attempt of the day.
-    const nextAt = Math.min(clock.now() + pauseMs, giveUpAt - LAST_ATTEMPT_MS);
-    if (status === GONE || attempts > PAUSES_S.length || nextAt <= clock.now()) {
+    const next_at = Math.min(clock.now() + pauseMs, give_up_at - LAST_ATTEMPT_MS);
+    if (status === GONE || attempts > PAUSES_S.length || next_at <= clock.now()) {
       metrics.webhookDeliveries.inc({ outcome: 'failed' });
       return { outcome: status === GONE ? 'gone' : 'failed', error, result: { ...ended, state: 'failed', error } };
     }
     metrics.webhookDeliveries.inc({ outcome: 'retried' });
-    return { outcome: 'retried', error, result: { ...ended, state: 'pending', nextAt, error } };
+    return { outcome: 'retried', error, result: { ...ended, state: 'pending', next_at, error } };
   }
 
   async #noteHealth(receiver: Receiver, results: readonly Delivered[]): Promise<void> {

@@ -47,15 +47,14 @@ export class AttemptStore {
         expires_at: now + ATTEMPT_MS,
       })
       .execute();
-    const { tenant_id, user_id } = owner;
+    const { tenant_id: tenantId, user_id: userId } = owner;
     await this.db
       .deleteFrom('connect_attempt')
       .where('digest', 'in', (all) =>
         all
           .selectFrom('connect_attempt')
           .select('digest')
-          .where('tenant_id', '=', tenant_id)
-          .where('user_id', '=', user_id)
+          .where(ofOwner({ tenantId, userId }))
           .where('digest', '!=', digest)
           .orderBy('expires_at', 'desc')
           .offset(this.most - 1)
@@ -81,11 +80,7 @@ export class AttemptStore {
       throw new ToolError('PERMISSION_DENIED', {
         message: 'Another user began this connection; begin one of your own',
       });
-    const { numDeletedRows } = await this.db
-      .deleteFrom('connect_attempt')
-      .where('digest', '=', digest)
-      .executeTakeFirst();
-    if (Number(numDeletedRows) === 0) throw unknownState();
+    if ((await erase(this.db, 'connect_attempt', sql`digest = ${digest}`)) === 0) throw unknownState();
     const { tenant_id, user_id, source, auth, redirect_uri: redirectUri, sealed } = row;
     const secrets = JSON.parse(this.keys.open(sealed, place(digest))) as Pick<KeptAttempt, 'state' | 'verifier'>;
     return { tenant_id, user_id, source, auth, granted: auth, redirectUri, ...secrets };

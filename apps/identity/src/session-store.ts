@@ -58,8 +58,7 @@ export class SessionStore {
         all
           .selectFrom('sign_in_session')
           .select('session_id')
-          .where('tenant_id', '=', tenant_id)
-          .where('user_id', '=', user_id)
+          .where(ofOwner({ tenantId: tenant_id, userId: user_id }))
           .where('revoked_at', 'is', null)
           .where('session_id', '!=', session_id)
           .orderBy('created_at', 'desc')
@@ -107,13 +106,9 @@ export class SessionStore {
 
   /** Stores an answer of the provider: the roles for all sessions of the user, the instant for this one. */
   async answered(sessionId: string, user: UserRights, now: EpochMs, nextAt: EpochMs): Promise<void> {
-    const { roles, groups } = user;
-    const sessions = () =>
-      this.db
-        .updateTable('sign_in_session')
-        .where('tenant_id', '=', user.tenant_id)
-        .where('user_id', '=', user.user_id)
-        .where('revoked_at', 'is', null);
+    const { roles, groups, tenant_id: tenantId, user_id: userId } = user;
+    const isUser = ofOwner({ tenantId, userId });
+    const sessions = () => this.db.updateTable('sign_in_session').where(isUser).where('revoked_at', 'is', null);
     await sessions().set({ roles, groups }).where('issuer', 'is not', null).execute();
     await sessions().set({ asked_at: now, ask_at: nextAt }).where('session_id', '=', sessionId).execute();
   }
@@ -123,8 +118,7 @@ export class SessionStore {
     await this.db
       .updateTable('sign_in_session')
       .set({ ask_at: now })
-      .where('tenant_id', '=', tenant_id)
-      .where('user_id', '=', user_id)
+      .where(ofOwner({ tenantId: tenant_id, userId: user_id }))
       .where('ask_at', '>', now)
       .execute();
   }
@@ -146,8 +140,7 @@ export class SessionStore {
     { tenant_id, user_id }: { tenant_id: string; user_id?: string | undefined },
     now: EpochMs,
   ): Promise<SignInSession[]> {
-    let query = this.#valid(now).where('tenant_id', '=', tenant_id);
-    if (user_id !== undefined) query = query.where('user_id', '=', user_id);
+    const query = this.#valid(now).where(ofOwner({ tenantId: tenant_id, userId: user_id }));
     const rows = await query.selectAll().orderBy('created_at', 'desc').limit(MAX_LISTED).execute();
     return rows.map(toSession);
   }

@@ -102,7 +102,7 @@ export class UserGrantStore {
       const isSame = before?.binding === values.binding && (before.reason ?? before.refresher) === undefined;
       const kept = isSame && secrets.refresh_token === undefined ? this.#secretsOf(before).refresh_token : undefined;
       const all = kept === undefined ? secrets : { ...secrets, refresh_token: kept };
-      const row = { generation, ...values, sealed: this.keys.seal(JSON.stringify(all), place(grant_id)) };
+      const row = { generation, ...values, sealed: this.#sealed(grant_id, all) };
       await tx
         .insertInto('user_grant')
         .values({ tenant_id, user_id, source, created_at: now, ...row })
@@ -124,7 +124,7 @@ export class UserGrantStore {
       auth,
       rotates: false,
       generation: (before?.generation ?? 0) + 1,
-      sealed: this.keys.seal(JSON.stringify(credential.secrets), place(grant_id)),
+      sealed: this.#sealed(grant_id, credential.secrets),
     };
     await this.db
       .insertInto('user_grant')
@@ -149,8 +149,7 @@ export class UserGrantStore {
   async newestSignIn(owner: Omit<UserGrantOwner, 'source'>, auth: UserAuth): Promise<OpenGrant | undefined> {
     const row = await this.db
       .selectFrom('user_grant')
-      .where('tenant_id', '=', owner.tenant_id)
-      .where('user_id', '=', owner.user_id)
+      .where(isUser(owner))
       .where('source', 'like', SIGN_INS)
       .where('binding', '=', bindingOf(auth))
       .selectAll()
@@ -162,31 +161,18 @@ export class UserGrantStore {
   }
 
   /** Deletes the tokens of all sign-ins of a user. */
-  async forgetSignIns({ tenant_id, user_id }: Omit<UserGrantOwner, 'source'>): Promise<void> {
-    await this.db
-      .deleteFrom('user_grant')
-      .where('tenant_id', '=', tenant_id)
-      .where('user_id', '=', user_id)
-      .where('source', 'like', SIGN_INS)
-      .execute();
+  async forgetSignIns(owner: Omit<UserGrantOwner, 'source'>): Promise<void> {
+    await this.db.deleteFrom('user_grant').where(isUser(owner)).where('source', 'like', SIGN_INS).execute();
   }
 
-  #ofOwner({ tenant_id, user_id, source }: UserGrantOwner, db = this.db) {
-    return db
-      .selectFrom('user_grant')
-      .where('tenant_id', '=', tenant_id)
-      .where('user_id', '=', user_id)
-      .where('source', '=', source);
+  #ofOwner(owner: UserGrantOwner, db = this.db) {
+    return db.selectFrom('user_grant').where(isUser(owner)).where('source', '=', owner.source);
   }
 
   /** Replaces the sealed values of a generation. */
-  async replaceSecrets({ grant_id, generation }: OpenGrant, secrets: GrantSecrets): Promise<void> {
-    await this.db
-      .updateTable('user_grant')
-      .set({ sealed: this.keys.seal(JSON.stringify(secrets), place(grant_id)) })
-      .where('grant_id', '=', grant_id)
-      .where('generation', '=', generation)
-      .execute();
+  async replaceSecrets(grant: OpenGrant, secrets: GrantSecrets): Promise<void> {
+    const sealed = this.#sealed(grant.grant_id, secrets);
+    await this.db.updateTable('user_grant').set({ sealed }).where(isGeneration(grant)).execute();
   }
 
   /** A grant with its credential. @throws Error when it cannot be opened with the configured keys */
@@ -209,7 +195,7 @@ export class UserGrantStore {
    * @returns false when another one has it, or has had it
    */
   async takeRefresh(
-    { grant_id, generation }: OpenGrant,
+    grant: OpenGrant,
     holder: string,
     { now, until, graceMs }: { now: EpochMs; until: EpochMs; graceMs: Milliseconds },
   ): Promise<boolean> {
@@ -220,8 +206,7 @@ export class UserGrantStore {
         refresh_until: until,
         refresh_since: row.case().when('refresher', 'is', null).then(now).else(row.ref('refresh_since')).end(),
       }))
-      .where('grant_id', '=', grant_id)
-      .where('generation', '=', generation)
+      .where(isGeneration(grant))
       .where('reason', 'is', null)
       .where((row) =>
         row.or([
@@ -238,15 +223,15 @@ export class UserGrantStore {
 
   /** Stores the outcome of a refresh. @returns false when the holder has lost its right, or the user has another credential by now */
   async commitRefresh(
-    { grant_id, generation }: OpenGrant,
+    grant: OpenGrant,
     holder: string,
     { secrets, scopes, expiresAt, rotates, now }: GrantCredential & { rotates: boolean; now: EpochMs },
   ): Promise<boolean> {
     const { numUpdatedRows } = await this.db
       .updateTable('user_grant')
       .set({
-        generation: generation + 1,
-        sealed: this.keys.seal(JSON.stringify(secrets), place(grant_id)),
+        generation: grant.generation + 1,
+        sealed: this.#sealed(grant.grant_id, secrets),
         scopes: scopes?.join(' '),
         expires_at: expiresAt ?? null,
         rotates,
@@ -255,8 +240,7 @@ export class UserGrantStore {
         reason: null,
         updated_at: now,
       })
-      .where('grant_id', '=', grant_id)
-      .where('generation', '=', generation)
+      .where(isGeneration(grant))
       .where('refresher', '=', holder)
       .executeTakeFirst();
     return Number(numUpdatedRows) > 0;
@@ -268,28 +252,17 @@ export class UserGrantStore {
   }
 
   /** Gives the right to refresh back: the refresh token has not been used. */
-  async giveBack({ grant_id, generation }: OpenGrant, holder: string): Promise<void> {
-    await this.db
-      .updateTable('user_grant')
-      .set({ refresher: null, refresh_until: null })
-      .where('grant_id', '=', grant_id)
-      .where('generation', '=', generation)
-      .where('refresher', '=', holder)
-      .execute();
+  async giveBack(grant: OpenGrant, holder: string): Promise<void> {
+    const update = this.db.updateTable('user_grant').set({ refresher: null, refresh_until: null });
+    await update.where(isGeneration(grant)).where('refresher', '=', holder).execute();
   }
 
   /** Marks a generation as unusable, and no newer one. @param holder of the right to refresh it; undefined: any */
-  async refuse(
-    { grant_id, generation }: OpenGrant,
-    holder: string | undefined,
-    reason: string,
-    now: EpochMs,
-  ): Promise<void> {
+  async refuse(grant: OpenGrant, holder: string | undefined, reason: string, now: EpochMs): Promise<void> {
     await this.db
       .updateTable('user_grant')
       .set({ reason, updated_at: now })
-      .where('grant_id', '=', grant_id)
-      .where('generation', '=', generation)
+      .where(isGeneration(grant))
       .$if(holder !== undefined, (query) => query.where('refresher', '=', holder!))
       .execute();
   }
@@ -299,9 +272,8 @@ export class UserGrantStore {
     const rows = await this.db
       .selectFrom('user_grant')
       .selectAll()
-      .where('tenant_id', '=', tenantId)
+      .where(ofOwner({ tenantId, userId }))
       .where('source', 'not like', SIGN_INS)
-      .$if(userId !== undefined, (query) => query.where('user_id', '=', userId!))
       .orderBy('user_id')
       .orderBy('source')
       .limit(MAX_LISTED)
@@ -313,8 +285,7 @@ export class UserGrantStore {
   async revoke(tenantId: string, userId: string, source: string | undefined): Promise<OpenGrant[]> {
     const rows = await this.db
       .deleteFrom('user_grant')
-      .where('tenant_id', '=', tenantId)
-      .where('user_id', '=', userId)
+      .where(ofOwner({ tenantId, userId }))
       .$if(source === undefined, (query) => query.where('source', 'not like', SIGN_INS))
       .$if(source !== undefined, (query) => query.where('source', '=', source!))
       .returningAll()
@@ -330,12 +301,11 @@ export class UserGrantStore {
   }
 
   /** Whether the user has another grant of the same client at the same authorization server that may share its tokens' family. */
-  async hasOther({ tenant_id, user_id, grant_id, auth }: OpenGrant): Promise<boolean> {
+  async hasOther({ grant_id, auth, ...owner }: OpenGrant): Promise<boolean> {
     const rows = await this.db
       .selectFrom('user_grant')
       .select('auth')
-      .where('tenant_id', '=', tenant_id)
-      .where('user_id', '=', user_id)
+      .where(isUser(owner))
       .where('grant_id', '!=', grant_id)
       .where('auth', 'is not', null)
       .execute();
@@ -376,10 +346,22 @@ export class UserGrantStore {
       .execute();
   }
 
+  #sealed(grantId: string, secrets: GrantSecrets): string {
+    return this.keys.seal(JSON.stringify(secrets), place(grantId));
+  }
+
   #secretsOf({ grant_id, sealed }: Pick<IdentityRow<'user_grant'>, 'grant_id' | 'sealed'>): GrantSecrets {
     return JSON.parse(this.keys.open(sealed, place(grant_id))) as GrantSecrets;
   }
 }
+
+/** Matches a grant while it has this credential. */
+const isGeneration = ({ grant_id, generation }: OpenGrant) =>
+  sql<boolean>`grant_id = ${grant_id} and generation = ${generation}`;
+
+/** Matches the rows of a user. */
+const isUser = ({ tenant_id, user_id }: Omit<UserGrantOwner, 'source'>) =>
+  ofOwner({ tenantId: tenant_id, userId: user_id });
 
 const isSameClient = (one: UserAuth, other: UserAuth): boolean =>
   one.client_id === other.client_id && (one.issuer ?? one.token_url) === (other.issuer ?? other.token_url);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Milliseconds } from '@toolfleet/contracts';
+import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
 import type { Redis } from 'ioredis';
 
 /** Declarations of a replica that stopped without withdrawing them count for this long; every round renews them. */
@@ -25,7 +25,7 @@ export class Declarations {
   /** Declares exactly these ids in the name of this replica. Repeated before the lease ends. */
   async declare(ids: Iterable<string>): Promise<void> {
     const members = [...ids].map((id) => this.own + id);
-    const now = await this.now();
+    const now = await storeNow(this.redis);
     const gone = this.declared.filter((member) => !members.includes(member));
     if (members.length > 0) await this.redis.zadd(this.key, ...members.flatMap((member) => [now + LEASE_MS, member]));
     if (gone.length > 0) await this.redis.zrem(this.key, ...gone);
@@ -35,13 +35,14 @@ export class Declarations {
 
   /** Ids that other replicas declare. */
   async byOthers(): Promise<ReadonlySet<string>> {
-    const members = await this.redis.zrangebyscore(this.key, await this.now(), '+inf');
+    const members = await this.redis.zrangebyscore(this.key, await storeNow(this.redis), '+inf');
     const others = members.filter((member) => !member.startsWith(this.own));
     return new Set(others.map((member) => member.slice(this.own.length)));
   }
+}
 
-  private async now(): Promise<number> {
-    const [seconds, micros] = await this.redis.time();
-    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-  }
+/** The instant by the clock of Redis, which all replicas share. */
+export async function storeNow(redis: Redis): Promise<EpochMs> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }

@@ -18,6 +18,8 @@ import {
   type StoredTool,
   type ToolWrite,
 } from './definition-store.js';
+import { storeNow } from './redis-declarations.js';
+import { splitName } from './tool-key.js';
 import type { Protections } from './announcements.js';
 
 const IS_KEPT = readFileSync(new URL('../lua/is-kept.lua', import.meta.url), 'utf8');
@@ -198,9 +200,7 @@ export class RedisDefinitionStore {
 
   /** Marks owners after their lease as unavailable. If several replicas call it, only one receives the change of an owner. */
   async expire(): Promise<{ owner: string; change: StoreChange }[]> {
-    const [seconds, micros] = await this.redis.time();
-    const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-    const overdue = await this.redis.zrangebyscore(KEYS.leases, '-inf', now);
+    const overdue = await this.redis.zrangebyscore(KEYS.leases, '-inf', await storeNow(this.redis));
     const expired: { owner: string; change: StoreChange }[] = [];
     for (const owner of overdue) {
       const reply = (await this.scripts.expire(...scriptKeys(owner), owner)) as [number, string[]] | [];
@@ -218,14 +218,8 @@ export class RedisDefinitionStore {
 
   /** The protections that announcements of these keys must keep. Keys without any are left out. */
   async floors(keys: readonly string[]): Promise<Map<string, Protections>> {
-    if (keys.length === 0) return new Map();
-    const values = await this.redis.hmget(KEYS.protections, ...keys);
-    return new Map(
-      keys.flatMap((key, index) => {
-        const value = values[index];
-        return value ? [[key, JSON.parse(value) as Protections] as const] : [];
-      }),
-    );
+    const floors = await this.fields(KEYS.protections, keys);
+    return new Map([...floors].map(([key, text]) => [key, JSON.parse(text) as Protections]));
   }
 
   /** Stores protections. They outlive the tool; only `dropFloors` removes them. */
@@ -236,14 +230,16 @@ export class RedisDefinitionStore {
   }
 
   /** Pins of tools that an owner listed earlier, by key. */
-  async removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
-    if (keys.length === 0) return new Map();
-    const values = await this.redis.hmget(pinsKey(owner), ...keys);
+  removedPins(owner: string, keys: readonly string[]): Promise<Map<string, string>> {
+    return this.fields(pinsKey(owner), keys);
+  }
+
+  /** The fields of a hash that have a value. */
+  private async fields(hash: string, names: readonly string[]): Promise<Map<string, string>> {
+    if (names.length === 0) return new Map();
+    const values = await this.redis.hmget(hash, ...names);
     return new Map(
-      keys.flatMap((key, index) => {
-        const pin = values[index];
-        return pin ? [[key, pin] as const] : [];
-      }),
+      names.map((name, index) => [name, values[index] ?? ''] as const).filter(([, value]) => value !== ''),
     );
   }
 
@@ -287,15 +283,13 @@ export class RedisDefinitionStore {
   }
 }
 
-/** The tenant of an owner, `kind/name@tenant`. */
-const tenantOf = (owner: string): string | undefined => /@(.*)$/.exec(owner)?.[1];
 const keptKey = (tenant: string): string => `${TAG}:kept:${tenant}`;
 const pinsKey = (owner: string): string => `${TAG}:pins:${owner}`;
 
 /** KEYS of the scripts, in the order that put.lua documents. */
 function scriptKeys(owner: string): string[] {
   const { owners, stamps, tools, changes, version, leases, away, registrations } = KEYS;
-  const kept = keptKey(tenantOf(owner) ?? '');
+  const kept = keptKey(splitName(owner).tenant ?? '');
   return [owners, stamps, tools, changes, version, `${TAG}:names:${owner}`, leases, away, registrations, kept];
 }
 

@@ -36,9 +36,12 @@ export function sourceName(name: string, tenant: string | undefined): string {
 }
 
 /** Tenant of a source: `crm@acme` belongs to `acme`. */
-export function sourceTenant(source: ToolSource): string | undefined {
-  const at = source.name.indexOf('@');
-  return at < 0 ? undefined : source.name.slice(at + 1);
+export const sourceTenant = ({ name }: ToolSource): string | undefined => splitName(name).tenant;
+
+/** The parts of a name that `sourceName` made. */
+export function splitName(name: string): { plain: string; tenant: string | undefined } {
+  const at = name.indexOf('@');
+  return at < 0 ? { plain: name, tenant: undefined } : { plain: name.slice(0, at), tenant: name.slice(at + 1) };
 }
 
 /** Content hash of a definition (16 hex digits). Equal definitions have equal revisions on every replica. */

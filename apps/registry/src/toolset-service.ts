@@ -22,7 +22,7 @@ import { FLEET_FILE_FAULT, type ServiceHost } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Catalog } from './catalog.js';
 import type { Declarations } from './redis-declarations.js';
-import { sourceName } from './tool-key.js';
+import { sourceName, splitName } from './tool-key.js';
 import type { OverridePin, RedisToolsetStore, StoredVersion } from './redis-toolset-store.js';
 import { changedFields, coveredFields, findMisfits, toPinKey } from './toolset-overrides.js';
 
@@ -381,22 +381,17 @@ function noToolset(id: string, version?: number): ToolError {
   });
 }
 
-function tenantOf(id: string): string | undefined {
-  const at = id.indexOf('@');
-  return at < 0 ? undefined : id.slice(at + 1);
-}
+const tenantOf = (id: string): string | undefined => splitName(id).tenant;
 
 function toVersion({ version, createdAt, by, origin, restores }: StoredVersion): ToolsetVersion {
   return { version, created_at: new Date(createdAt).toISOString(), created_by: by, origin, restores };
 }
 
 function toSummary(id: string, stored: StoredVersion, { quarantined }: OverrideStates): ToolsetSummary {
-  const tenant = tenantOf(id) ?? null;
+  const { plain: name, tenant = null } = splitName(id);
   return {
     ...toVersion(stored),
-    id,
-    name: tenant === null ? id : id.slice(0, -tenant.length - 1),
-    tenant,
+    ...{ id, name, tenant },
     description: stored.spec.description ?? null,
     quarantined,
   };

@@ -7,7 +7,7 @@ import type { Catalog } from '../catalog.js';
 import type { StoredLook, StoredTool } from '../definition-store.js';
 import type { DefinitionStore } from '../redis-definition-store.js';
 import { toPendingApproval } from '../quarantine.js';
-import { parseOwner, sourceTenant, toOwner } from '../tool-key.js';
+import { parseOwner, sourceTenant, splitName, toOwner } from '../tool-key.js';
 
 /** The declaration of a source in the configuration file. */
 export interface DeclaredSourceState {
@@ -71,13 +71,11 @@ export class SourceStatuses {
 }
 
 function describe(source: ToolSource, origin: SourceStatus['origin'], tools: readonly StoredTool[]): SourceStatus {
-  const tenant = sourceTenant(source) ?? null;
+  const { plain: name, tenant = null } = splitName(source.name);
   return {
     id: toOwner(source),
     kind: source.kind,
-    name: tenant === null ? source.name : source.name.slice(0, -tenant.length - 1),
-    tenant,
-    origin,
+    ...{ name, tenant, origin },
     location: null,
     state: 'pending',
     tool_count: tools.length,

@@ -1,28 +1,22 @@
+import type { DefinitionChanged } from '@toolfleet/contracts/registry';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import { LRUCache } from 'lru-cache';
 
+/** Every tool a tenant may see at one version, by name in byte order. */
+export interface ReadList {
+  tools: RegisteredTool[];
+  version: number;
+}
+
 /** Source of definitions that are not cached: the registry. */
 export interface DefinitionSource {
   get(name: string, tenantId: string): Promise<RegisteredTool | null>;
-  /** Every tool a tenant may see, by name in byte order. */
-  list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }>;
+  list(tenantId: string): Promise<ReadList>;
 }
 
-/** Names of definitions that changed. */
-interface DefinitionChange {
-  added: readonly string[];
-  changed: readonly string[];
-  removed: readonly string[];
-}
-
-/** The whole catalog of a tenant at one version. */
-interface CatalogList {
-  tools: readonly RegisteredTool[];
-  version: number;
-  /** The registry is unavailable and the list may be outdated. */
-  stale: boolean;
-}
+/** The whole catalog of a tenant at one version. `stale`: the registry is unavailable and the list may be outdated. */
+type CatalogList = Readonly<ReadList> & { stale: boolean };
 
 interface CachedEntry<T> {
   value: T;
@@ -35,7 +29,7 @@ interface NamedEntry extends CachedEntry<RegisteredTool> {
 }
 
 /** Requests in progress: concurrent requests with the same key share one. */
-class Pending<T> {
+export class Pending<T> {
   private readonly asking = new Map<string, Promise<T>>();
 
   once(key: string, ask: () => Promise<T>): Promise<T> {
@@ -53,9 +47,6 @@ class Pending<T> {
   }
 }
 
-/** The answer of the registry. */
-type ReadList = Omit<CatalogList, 'stale'> & { tools: RegisteredTool[] };
-
 /** Tools cached per gateway; the oldest are dropped first. */
 const MAX_ENTRIES = 10_000;
 /** Tools in the lists of all tenants, about 2 KB each; the least recently used tenants' are dropped first. */
@@ -71,7 +62,7 @@ export class DefinitionCache {
   private readonly byName = new Map<string, NamedEntry>();
   private readonly lists: LRUCache<string, CachedEntry<ReadList>>;
   private readonly pendingTools = new Pending<RegisteredTool | null>();
-  private readonly pendingLists = new Pending<{ tools: RegisteredTool[]; version: number }>();
+  private readonly pendingLists = new Pending<ReadList>();
   /** Incremented by every change: an answer to an earlier request must not be cached as current. */
   private generation = 0;
 
@@ -130,7 +121,7 @@ export class DefinitionCache {
   }
 
   /** Drops the definitions that changed, and every list. */
-  invalidate(change: DefinitionChange): void {
+  invalidate(change: Pick<DefinitionChanged, 'added' | 'changed' | 'removed'>): void {
     this.outdate();
     const names = new Set([...change.added, ...change.changed, ...change.removed]);
     for (const [key, { value, name }] of this.byName) {
@@ -162,11 +153,7 @@ export class DefinitionCache {
   }
 
   /** A list that a change overtook is kept as an outdated one, so that an outage does not bring back the list before it. */
-  private rememberList(
-    tenantId: string,
-    value: { tools: RegisteredTool[]; version: number },
-    isCurrent: boolean,
-  ): void {
+  private rememberList(tenantId: string, value: ReadList, isCurrent: boolean): void {
     const newest = this.lists.get(tenantId);
     if (isCurrent) this.lists.set(tenantId, { value, readAt: this.clock.monotonic() });
     else if (!newest || newest.value.version < value.version) this.lists.set(tenantId, { value, readAt: -Infinity });

@@ -5,7 +5,7 @@ import { ToolCatalog, type ResolvedTool } from '@toolfleet/engine';
 import type { NatsClient } from '@toolfleet/transport';
 import { isJsonObject, type Principal } from '@toolfleet/contracts';
 import type { ServedToolset } from '@toolfleet/contracts/toolset';
-import type { DefinitionCache, DefinitionSource } from './definition-cache.js';
+import type { DefinitionCache, DefinitionSource, ReadList } from './definition-cache.js';
 import { withSimilarTools } from './similar-tools.js';
 import type { ToolList } from './tool-list.js';
 import { hasToolset, type Toolsets, type ToolsetSource } from './toolsets.js';
@@ -45,13 +45,13 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     return tool && this.complete(tool, tenantId);
   }
 
-  async list(tenantId: string): Promise<{ tools: RegisteredTool[]; version: number }> {
+  async list(tenantId: string): Promise<ReadList> {
     const { tools, version } = await this.listAll(tenantId, false);
     const isOwn = new Set(this.own.map(({ name }) => name));
     return { tools: [...this.own, ...tools.filter(({ name }) => !isOwn.has(name))].toSorted(byName), version };
   }
 
-  private async listAll(tenantId: string, features: boolean): Promise<{ tools: RegisteredTool[]; version: number }> {
+  private async listAll(tenantId: string, features: boolean): Promise<ReadList> {
     const tools: RegisteredTool[] = [];
     let cursor: string | undefined;
     for (;;) {

@@ -3,7 +3,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { parseToolsetRef, type ServedToolset, type ToolsetRef } from '@toolfleet/contracts/toolset';
 import { toolAllowed } from '@toolfleet/engine/access';
 import type { Clock } from '@toolfleet/resilience';
-import type { DefinitionCache } from './definition-cache.js';
+import { Pending, type DefinitionCache } from './definition-cache.js';
 import { ToolsetView } from './toolset-view.js';
 
 /** Source of toolsets that are not cached: the registry. */
@@ -31,7 +31,7 @@ const RETRY_AFTER_MS = 1_000;
  */
 export class Toolsets {
   readonly #entries = new Map<string, CachedView>();
-  readonly #reading = new Map<string, Promise<ToolsetView>>();
+  readonly #reading = new Pending<ToolsetView>();
   #generation = 0;
 
   constructor(
@@ -78,13 +78,7 @@ export class Toolsets {
     const key = toKey(tenantId, name, version);
     const known = this.#entries.get(key);
     if (known && this.#isFresh(known)) return known.view;
-    let reading = this.#reading.get(key);
-    if (!reading) {
-      reading = this.#read(key, tenantId, name, version).finally(() => {
-        if (this.#reading.get(key) === reading) this.#reading.delete(key);
-      });
-      this.#reading.set(key, reading);
-    }
+    const reading = this.#reading.once(key, () => this.#read(key, tenantId, name, version));
     return reading.catch((error: unknown) => {
       if (!known || toToolError(error).code === 'NOT_FOUND') throw error;
       known.readAt = this.clock.monotonic() - this.ttlMs + RETRY_AFTER_MS;

@@ -101,27 +101,12 @@ export abstract class KeyStore {
   abstract touch(id: string, at: EpochMs): Promise<void>;
 }
 
-/** A new key as an administrator specifies it. */
-export interface KeySpec {
-  tenantId: string;
-  client: string;
-  /** Default: the client. */
-  userId?: string;
-  roles?: string[];
-  /** Tool globs; default every tool. */
-  tools?: string[];
-  /** Project ids and globs; default the tenant's default project. */
-  projects?: string[];
-  /** Toolset to bind the key to; default its creator's. */
-  toolset?: string;
-  tier?: string;
-  mcpMode?: McpMode;
-  note?: string;
-  expiresAt?: EpochMs;
-  parentId?: string;
-  /** Default: the user of the key, for whom an operator vouches. */
-  root?: Person;
-}
+/**
+ * A new key as an administrator specifies it. Defaults: the client as user, no roles, every tool, the tenant's default project, its creator's
+ * toolset, and as root the user of the key, for whom an operator vouches.
+ */
+export type KeySpec = Pick<ApiKeyRecord, 'tenantId' | 'client'> &
+  Partial<Omit<ApiKeyRecord, 'id' | 'secretHash' | 'createdAt' | 'createdBy' | 'revokedAt' | 'lastUsedAt'>>;
 
 /** A key as shown to administrators: no secret, no hash. */
 export type KeyView = Omit<ApiKeyRecord, 'secretHash'>;

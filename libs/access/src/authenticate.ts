@@ -57,8 +57,9 @@ const MIN_ADMIN_KEY_LENGTH = 32;
  * @throws RangeError when a development key is set outside local mode, or a configured key is too short
  */
 export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
-  const isDevKey = devKeyCheck(deps);
-  const isAdminKey = adminKeyCheck(deps.adminKey);
+  if (deps.devKey !== undefined && !deps.local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');
+  const isDevKey = keyCheck('TOOLFLEET_DEV_API_KEY', deps.devKey, MIN_DEV_KEY_LENGTH);
+  const isAdminKey = keyCheck('GATEWAY_ADMIN_KEY', deps.adminKey, MIN_ADMIN_KEY_LENGTH);
   return async (credential) => {
     if (!credential) {
       if (deps.anonymous) return deps.anonymous;
@@ -102,25 +103,15 @@ export function refuseClients(authenticate: Authenticate): Authenticate {
   };
 }
 
-function devKeyCheck({ devKey, local }: AuthenticateDeps): (token: string) => boolean {
-  if (devKey === undefined) return () => false;
-  if (!local) throw new RangeError('TOOLFLEET_DEV_API_KEY is for local mode only');
-  if (devKey.length < MIN_DEV_KEY_LENGTH) {
-    throw new RangeError(`TOOLFLEET_DEV_API_KEY needs at least ${MIN_DEV_KEY_LENGTH} characters`);
-  }
-  return sameAs(devKey);
-}
-
-function adminKeyCheck(adminKey: string | undefined): (token: string) => boolean {
-  if (adminKey === undefined) return () => false;
-  if (adminKey.length < MIN_ADMIN_KEY_LENGTH) {
-    throw new RangeError(`GATEWAY_ADMIN_KEY needs at least ${MIN_ADMIN_KEY_LENGTH} characters`);
-  }
-  return sameAs(adminKey);
+/** Whether a token is the key of a setting; never if that is not set. @throws RangeError for a key that is too short */
+function keyCheck(setting: string, key: string | undefined, leastLength: number): (token: string) => boolean {
+  if (key === undefined) return () => false;
+  if (key.length < leastLength) throw new RangeError(`${setting} needs at least ${leastLength} characters`);
+  return sameAs(key);
 }
 
 /** Compares salted hashes, so that the time taken reveals neither length nor content. */
-function sameAs(secret: string): (token: string) => boolean {
+export function sameAs(secret: string): (token: string) => boolean {
   const salt = randomBytes(32).toString('base64');
   const digest = (text: string): Buffer => hash('sha256', salt + text, 'buffer');
   const expected = digest(secret);

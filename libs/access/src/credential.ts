@@ -34,6 +34,16 @@ export function readCredential(authorization: readonly string[], apiKey: readonl
   return { kind: apiKey[0] === undefined ? 'bearer' : 'api_key', token };
 }
 
+/** The values of a header by its name in lower case, from Node's flat `rawHeaders` list. */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const given = rawHeaders[i]!;
+    if (given.length === name.length && given.toLowerCase() === name) values.push(rawHeaders[i + 1]!);
+  }
+  return values;
+}
+
 /**
  * The same from Node's flat `rawHeaders` list. The parsed `headers` object is unsuitable: it silently drops the second of two
  * `Authorization` headers.

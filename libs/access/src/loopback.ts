@@ -1,3 +1,5 @@
+import { headerValues } from './credential.js';
+
 /** Host names of the local machine. */
 export const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
@@ -21,13 +23,7 @@ export function originName(origin: string): string | undefined {
  * across sites, fails this check.
  */
 export function isLoopbackRequest(rawHeaders: readonly string[]): boolean {
-  let hosts = 0;
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i]!.toLowerCase();
-    if (name !== 'host' && name !== 'origin') continue;
-    const value = rawHeaders[i + 1]!;
-    if (!LOOPBACK_NAMES.has((name === 'host' ? hostName(value) : originName(value)) ?? '')) return false;
-    if (name === 'host') hosts += 1;
-  }
-  return hosts === 1;
+  const hosts = headerValues(rawHeaders, 'host').map(hostName);
+  const origins = headerValues(rawHeaders, 'origin').map(originName);
+  return hosts.length === 1 && [...hosts, ...origins].every((name) => LOOPBACK_NAMES.has(name ?? ''));
 }

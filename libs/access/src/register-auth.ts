@@ -1,7 +1,6 @@
-import { hash, timingSafeEqual } from 'node:crypto';
 import type { Principal } from '@toolfleet/contracts';
-import { type Authenticate, authenticateRequest } from './authenticate.js';
-import { readRawCredential } from './credential.js';
+import { type Authenticate, authenticateRequest, sameAs } from './authenticate.js';
+import { headerValues, readRawCredential } from './credential.js';
 import { requireRight } from './roles.js';
 
 /**
@@ -9,13 +8,13 @@ import { requireRight } from './roles.js';
  * `MCP_REGISTER_TOKEN` (as `Authorization: Bearer` or `X-API-Key`, or `X-Admin-Token` as Shannon's clients send it), who counts as an operator.
  */
 export class RegisterAuth {
-  private readonly expected: Buffer | undefined;
+  private readonly isToken: ((presented: string) => boolean) | undefined;
 
   constructor(
     private readonly authenticate: Authenticate,
     registerToken: string | undefined,
   ) {
-    this.expected = registerToken === undefined ? undefined : digest(registerToken);
+    this.isToken = registerToken === undefined ? undefined : sameAs(registerToken);
   }
 
   /**
@@ -40,22 +39,10 @@ export class RegisterAuth {
   }
 
   private holdsToken(rawHeaders: readonly string[]): boolean {
-    if (this.expected === undefined) return false;
-    const adminToken = readHeader(rawHeaders, 'x-admin-token');
+    if (!this.isToken) return false;
+    const [adminToken] = headerValues(rawHeaders, 'x-admin-token');
     if (adminToken !== undefined && this.isToken(adminToken)) return true;
     const credential = readRawCredential(rawHeaders);
     return credential !== undefined && this.isToken(credential.token);
   }
-
-  private isToken(presented: string): boolean {
-    return this.expected !== undefined && timingSafeEqual(digest(presented), this.expected);
-  }
-}
-
-const digest = (text: string): Buffer => hash('sha256', text, 'buffer');
-
-function readHeader(rawHeaders: readonly string[], name: string): string | undefined {
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
-    if (rawHeaders[i]?.toLowerCase() === name) return rawHeaders[i + 1];
-  return undefined;
 }

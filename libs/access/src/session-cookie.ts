@@ -1,4 +1,4 @@
-import { type Credential, readRawCredential, unauthenticated } from './credential.js';
+import { type Credential, headerValues, readRawCredential, unauthenticated } from './credential.js';
 
 /** Cookie of a sign-in session. Browsers accept the prefix only with `Secure`, without `Domain` and for all paths. */
 export const SESSION_COOKIE = '__Host-toolfleet-session';
@@ -21,14 +21,15 @@ export function readRequestCredential(rawHeaders: readonly string[]): Credential
   if (credential !== undefined) return credential;
   const token = readSessionCookie(rawHeaders);
   if (token === undefined) return undefined;
-  if (readHeader(rawHeaders, SESSION_HEADER) === undefined) throw unauthenticated('session_header');
+  if (headerValues(rawHeaders, SESSION_HEADER).length === 0) throw unauthenticated('session_header');
   if (!isSameOrigin(rawHeaders)) throw unauthenticated('session_origin');
   return { kind: 'session', token };
 }
 
 /** The secret of the session cookie; undefined if there is none or it has another form. */
 export function readSessionCookie(rawHeaders: readonly string[]): string | undefined {
-  for (const pair of (readHeader(rawHeaders, 'cookie') ?? '').split(';')) {
+  const [cookies = ''] = headerValues(rawHeaders, 'cookie');
+  for (const pair of cookies.split(';')) {
     const [name = '', value = ''] = pair.split('=', 2);
     if (name.trim() === SESSION_COOKIE && SECRET_PATTERN.test(value.trim())) return value.trim();
   }
@@ -37,14 +38,9 @@ export function readSessionCookie(rawHeaders: readonly string[]): string | undef
 
 /** `same-site` is not enough: a page of another host of the company is another origin. */
 function isSameOrigin(rawHeaders: readonly string[]): boolean {
-  const site = readHeader(rawHeaders, 'sec-fetch-site');
+  const [site] = headerValues(rawHeaders, 'sec-fetch-site');
   if (site !== undefined) return site === 'same-origin';
-  const origin = readHeader(rawHeaders, 'origin');
-  return origin === undefined || URL.parse(origin)?.host === readHeader(rawHeaders, 'host')?.toLowerCase();
-}
-
-function readHeader(rawHeaders: readonly string[], name: string): string | undefined {
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
-    if (rawHeaders[i]!.length === name.length && rawHeaders[i]!.toLowerCase() === name) return rawHeaders[i + 1];
-  return undefined;
+  const [origin] = headerValues(rawHeaders, 'origin');
+  const [host] = headerValues(rawHeaders, 'host');
+  return origin === undefined || URL.parse(origin)?.host === host?.toLowerCase();
 }

@@ -125,15 +125,15 @@ describe('the jobs of deploy/k8s/backup', () => {
     const now = Date.now();
     await first.append([row('a', now), row('b', now - DAY), row('c', now - 9 * DAY)]);
     await first.rollUpBefore(now - 5 * DAY);
-    const before = await first.sums({ groupBy: ['day', 'tool'] });
+    const before = await first.sums({ group_by: ['day', 'tool'] });
     await job('backup-ledger', values);
     await first.append([row('later', now)]);
     await first.close();
     await job('restore-ledger', values);
     const second = await opened();
-    expect(await second.sums({ groupBy: ['day', 'tool'] })).toEqual(before);
+    expect(await second.sums({ group_by: ['day', 'tool'] })).toEqual(before);
     await second.append([row('a', now), row('d', now)]); // known rows stay single
-    expect((await second.sums({ groupBy: [] }))[0]?.calls).toBe(4);
+    expect((await second.sums({ group_by: [] }))[0]?.calls).toBe(4);
     await second.close();
     const client = new pg.Client({ connectionString: url });
     await client.connect();
@@ -142,7 +142,7 @@ describe('the jobs of deploy/k8s/backup', () => {
     await client.end();
     await job('restore-ledger', values);
     const third = await opened();
-    expect(await third.sums({ groupBy: ['day', 'tool'] })).toEqual(before);
+    expect(await third.sums({ group_by: ['day', 'tool'] })).toEqual(before);
     await third.close();
     await postgres.stop();
   });
@@ -161,7 +161,7 @@ describe('the jobs of deploy/k8s/backup', () => {
     const restore = () =>
       job('restore-ledger', { DATABASE_URL: url }).catch(({ stderr }: { stderr: string }) => stderr);
     expect(await restore()).toContain('still connected to this database: budget, records; stop them first');
-    const sums = await ledger.sums({ groupBy: ['day', 'tool'] });
+    const sums = await ledger.sums({ group_by: ['day', 'tool'] });
     await ledger.close();
     expect(await restore()).toContain('still connected to this database: records; stop them first');
     await records.end();
@@ -190,7 +190,7 @@ describe('the jobs of deploy/k8s/backup', () => {
     await client.end();
     const after = new UsageLedger(postgresDialect(url));
     await after.open();
-    expect(await after.sums({ groupBy: ['day', 'tool'] })).toEqual(sums);
+    expect(await after.sums({ group_by: ['day', 'tool'] })).toEqual(sums);
     await after.close();
     await postgres.stop();
   });

@@ -230,14 +230,7 @@ export class BudgetService {
 
   /** Sums of the ledger. Usage that was settled in the last second may be missing. */
   async usage(query: BudgetUsage, withinMs: Milliseconds): Promise<BudgetUsageReply> {
-    const rows = this.ledger.sums({
-      groupBy: query.group_by,
-      tenantId: query.tenant_id === '*' ? undefined : query.tenant_id,
-      fromAt: query.from_at,
-      toAt: query.to_at,
-      toolName: query.tool_name,
-      owner: query.owner,
-    });
+    const rows = this.ledger.sums({ ...query, tenant_id: query.tenant_id === '*' ? undefined : query.tenant_id });
     return { rows: await this.orUnavailable(rows, withinMs) };
   }
 

@@ -47,7 +47,7 @@ describe('drainOutbox', () => {
     await expect(drainOutbox('t', outbox, ledger, logger)).rejects.toThrow('crash');
     await expect(drainOutbox('t', outbox, ledger, logger)).rejects.toThrow('crash');
     expect(await drainOutbox('t', outbox, ledger, logger)).toBe(150);
-    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 150, tokens: 0, micro_usd: 450 }]);
+    expect(await ledger.sums({ group_by: [] })).toEqual([{ calls: 150, tokens: 0, micro_usd: 450 }]);
     expect(await drainOutbox('t', outbox, ledger, logger)).toBe(0);
     await ledger.close();
   });
@@ -61,7 +61,7 @@ describe('drainOutbox', () => {
     ledger.append = (rows) => (groups.push(rows.length), append(rows));
     expect(await drainOutbox('t', outbox, ledger, logger)).toBe(1_200);
     expect(groups).toEqual([1_024, 176]);
-    expect(await ledger.sums({ groupBy: [] })).toEqual([{ calls: 1_200, tokens: 0, micro_usd: 3_600 }]);
+    expect(await ledger.sums({ group_by: [] })).toEqual([{ calls: 1_200, tokens: 0, micro_usd: 3_600 }]);
     await ledger.close();
   });
 

@@ -44,7 +44,7 @@ beforeEach(async () => {
 });
 afterEach(() => ledger.close());
 
-const written = async (): Promise<number> => (await ledger.sums({ groupBy: [] }))[0]?.calls ?? 0;
+const written = async (): Promise<number> => (await ledger.sums({ group_by: [] }))[0]?.calls ?? 0;
 
 it('a round writes the rows of several tenants at the same time', async () => {
   const append = ledger.append.bind(ledger);

@@ -49,7 +49,7 @@ function conformance(
       const { store } = await make();
       await Promise.all([store.append([row('a'), row('b')]), store.append([row('a')])]);
       await store.append([row('a', { micro_usd: 999 }), row('a', { tenant_id: 'other' })]);
-      expect(await store.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 2, tokens: 80, micro_usd: 20 }]);
+      expect(await store.sums({ tenant_id: 'acme', group_by: [] })).toEqual([{ calls: 2, tokens: 80, micro_usd: 20 }]);
       await store.close();
     });
 
@@ -61,41 +61,41 @@ function conformance(
         row('c', { user_id: 'bob', agent_id: 'planner', charged_at: NOON + 13 * HOUR }),
         row('d', { tenant_id: 'zeta' }),
       ]);
-      expect(await store.sums({ tenantId: 'acme', groupBy: ['day', 'tool'] })).toEqual([
+      expect(await store.sums({ tenant_id: 'acme', group_by: ['day', 'tool'] })).toEqual([
         { day: '2026-11-21', tool_name: 'calculator', calls: 1, tokens: 40, micro_usd: 10 },
         { day: '2026-11-21', tool_name: 'web_search', calls: 1, tokens: 1_500, micro_usd: 4_000 },
         { day: '2026-11-22', tool_name: 'calculator', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
-      expect(await store.sums({ tenantId: 'acme', groupBy: ['user'], toolName: 'calculator' })).toEqual([
+      expect(await store.sums({ tenant_id: 'acme', group_by: ['user'], tool_name: 'calculator' })).toEqual([
         { user_id: 'ann', calls: 1, tokens: 40, micro_usd: 10 },
         { user_id: 'bob', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
-      expect((await store.sums({ tenantId: 'acme', groupBy: ['agent'], owner: { user_id: 'bob' } }))[0]?.agent_id).toBe(
-        'planner',
-      );
+      expect(
+        (await store.sums({ tenant_id: 'acme', group_by: ['agent'], owner: { user_id: 'bob' } }))[0]?.agent_id,
+      ).toBe('planner');
       await store.append([
         row('e', { tenant_id: 'keyed', key_id: 'k1', source: 'mcp/crm' }),
         row('f', { tenant_id: 'keyed' }),
       ]);
-      expect(await store.sums({ tenantId: 'keyed', groupBy: ['key', 'source'] })).toEqual(
+      expect(await store.sums({ tenant_id: 'keyed', group_by: ['key', 'source'] })).toEqual(
         expect.arrayContaining([
           { key_id: 'k1', source: 'mcp/crm', calls: 1, tokens: 40, micro_usd: 10 },
           { calls: 1, tokens: 40, micro_usd: 10 },
         ]),
       );
       await store.pseudonymise({ tenantId: 'keyed' }, 'purged-1', () => false);
-      expect(await store.sums({ tenantId: 'purged-1', groupBy: ['key'] })).toEqual([
+      expect(await store.sums({ tenant_id: 'purged-1', group_by: ['key'] })).toEqual([
         { calls: 2, tokens: 80, micro_usd: 20 },
       ]);
-      expect(await store.sums({ groupBy: ['tenant'], toAt: NOON + 1 })).toEqual([
+      expect(await store.sums({ group_by: ['tenant'], to_at: NOON + 1 })).toEqual([
         { tenant_id: 'acme', calls: 2, tokens: 1_540, micro_usd: 4_010 },
         { tenant_id: 'purged-1', calls: 2, tokens: 80, micro_usd: 20 },
         { tenant_id: 'zeta', calls: 1, tokens: 40, micro_usd: 10 },
       ]);
-      expect(await store.sums({ tenantId: 'acme', groupBy: [], fromAt: NOON + HOUR })).toEqual([
+      expect(await store.sums({ tenant_id: 'acme', group_by: [], from_at: NOON + HOUR })).toEqual([
         { calls: 1, tokens: 40, micro_usd: 10 },
       ]);
-      expect(await store.sums({ tenantId: 'nobody', groupBy: ['day'] })).toEqual([]);
+      expect(await store.sums({ tenant_id: 'nobody', group_by: ['day'] })).toEqual([]);
       await store.close();
     });
 
@@ -136,8 +136,8 @@ function conformance(
       ];
       await store.append(rows);
       const reports = async (from: UsageLedger) => [
-        await from.sums({ tenantId: 'acme', groupBy: ['day', 'tool', 'source', 'user', 'key', 'agent'] }),
-        await from.sums({ groupBy: ['tenant'], toAt: NOON - 6 * day }),
+        await from.sums({ tenant_id: 'acme', group_by: ['day', 'tool', 'source', 'user', 'key', 'agent'] }),
+        await from.sums({ group_by: ['tenant'], to_at: NOON - 6 * day }),
         await from.spentSince('acme', NOON, NOON - day),
       ];
       const before = await reports(store);
@@ -150,14 +150,16 @@ function conformance(
       const again = await reopen();
       await again.append([row('kept', { charged_at: NOON - 7 * day }), row('later', { charged_at: NOON - 9 * day })]);
       expect(await again.rollUpBefore(NOON - 7 * day)).toBe(2);
-      expect(await again.sums({ tenantId: 'acme', groupBy: [] })).toEqual([{ calls: 9, tokens: 301, micro_usd: 100 }]);
+      expect(await again.sums({ tenant_id: 'acme', group_by: [] })).toEqual([
+        { calls: 9, tokens: 301, micro_usd: 100 },
+      ]);
       await again.close();
     });
 
     it('holds sums beyond 32 bits and long batches', async () => {
       const { store } = await make();
       await store.append(Array.from({ length: 1_200 }, (_, i) => row(`c${i}`, { micro_usd: 5_000_000_000 })));
-      expect((await store.sums({ tenantId: 'acme', groupBy: [] }))[0]).toEqual({
+      expect((await store.sums({ tenant_id: 'acme', group_by: [] }))[0]).toEqual({
         calls: 1_200,
         tokens: 48_000,
         micro_usd: 6_000_000_000_000,
@@ -171,7 +173,7 @@ function conformance(
       await store.close();
       const again = await reopen();
       await again.append([row('a'), row('b')]);
-      expect((await again.sums({ tenantId: 'acme', groupBy: [] }))[0]?.calls).toBe(2);
+      expect((await again.sums({ tenant_id: 'acme', group_by: [] }))[0]?.calls).toBe(2);
       await again.close();
     });
 
@@ -189,7 +191,7 @@ function conformance(
       const again = await reopen();
       await again.append([row('a'), row('b'), row('next', { charged_at: NOON + day })]);
       expect(await again.rollUpBefore(NOON - 5 * day)).toBe(1);
-      expect((await again.sums({ groupBy: [] }))[0]?.calls).toBe(4);
+      expect((await again.sums({ group_by: [] }))[0]?.calls).toBe(4);
       await again.close();
       await (await reopen()).close();
     });

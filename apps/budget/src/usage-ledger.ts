@@ -1,7 +1,7 @@
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
-import { BulkInsert, migrate, DAY_MS, epochDay, isPostgres, ofOwner } from '@toolfleet/database';
+import { BulkInsert, migrate, DAY_MS, epochDay, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
 import { periodStart } from '@toolfleet/resilience';
 import { Kysely, sql, type Dialect } from 'kysely';
 import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
@@ -19,16 +19,8 @@ export interface LedgerRow extends UsageRow {
 
 type LedgerGroup = BudgetUsage['group_by'][number];
 
-/** Filters and grouping of a usage report. */
-interface UsageQuery {
-  /** Absent: all tenants. */
-  tenantId?: string;
-  fromAt?: EpochMs;
-  toAt?: EpochMs;
-  toolName?: string;
-  owner?: BudgetUsage['owner'];
-  groupBy: readonly LedgerGroup[];
-}
+/** Filters and grouping of a usage report; without a tenant, of all. */
+type UsageQuery = Omit<BudgetUsage, 'tenant_id'> & Partial<Pick<BudgetUsage, 'tenant_id'>>;
 
 const GROUP_COLUMN = {
   day: 'day',
@@ -42,10 +34,7 @@ const GROUP_COLUMN = {
 const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Record<LedgerGroup, keyof UsageSum>;
 
 /** A tenant, or one of its users. */
-interface LedgerScope {
-  tenantId: string;
-  userId?: string;
-}
+type LedgerScope = Omit<Owner, 'keyIds'>;
 
 const LEDGER_TABLES = ['token_usage', 'usage_daily'] as const;
 
@@ -145,7 +134,7 @@ export class UsageLedger {
    * started, as a whole.
    */
   async sums(query: UsageQuery): Promise<UsageSum[]> {
-    const columns = query.groupBy.map((group) => GROUP_COLUMN[group]);
+    const columns = query.group_by.map((group) => GROUP_COLUMN[group]);
     const all = this.usage('token_usage', query).unionAll(this.usage('usage_daily', query));
     let select = this.db
       .selectFrom(all.as('usage'))
@@ -159,7 +148,7 @@ export class UsageLedger {
     const rows = await select.execute();
     return rows.map((row) => {
       const sum: UsageSum = { calls: row.calls, tokens: row.tokens, micro_usd: row.micro_usd };
-      for (const group of query.groupBy) {
+      for (const group of query.group_by) {
         const value = row[GROUP_COLUMN[group]];
         if (value !== undefined) sum[GROUP_FIELD[group]] = value;
       }
@@ -168,7 +157,7 @@ export class UsageLedger {
   }
 
   /** The rows of a query in one table. Both tables have the columns that reports use, except `calls`. */
-  private usage(table: (typeof LEDGER_TABLES)[number], query: Omit<UsageQuery, 'groupBy'>) {
+  private usage(table: (typeof LEDGER_TABLES)[number], query: Omit<UsageQuery, 'group_by'>) {
     const calls =
       table === 'usage_daily' ? sql<number>`calls` : sql<number>`case when parent_call_id is null then 1 else 0 end`;
     let select = this.db
@@ -185,10 +174,10 @@ export class UsageLedger {
         'micro_usd',
       ])
       .select(calls.as('calls'));
-    if (query.tenantId !== undefined) select = select.where('tenant_id', '=', query.tenantId);
-    if (query.fromAt !== undefined) select = select.where('charged_at', '>=', query.fromAt);
-    if (query.toAt !== undefined) select = select.where('charged_at', '<', query.toAt);
-    if (query.toolName !== undefined) select = select.where('tool_name', '=', query.toolName);
+    if (query.tenant_id !== undefined) select = select.where('tenant_id', '=', query.tenant_id);
+    if (query.from_at !== undefined) select = select.where('charged_at', '>=', query.from_at);
+    if (query.to_at !== undefined) select = select.where('charged_at', '<', query.to_at);
+    if (query.tool_name !== undefined) select = select.where('tool_name', '=', query.tool_name);
     const { owner } = query;
     if (owner)
       select = select.where(sql<boolean>`(user_id = ${owner.user_id ?? null} or key_id = ${owner.key_id ?? null})`);
@@ -204,7 +193,8 @@ export class UsageLedger {
       sql<number>`cast(coalesce(sum(micro_usd), 0) as bigint)`.as('micro_usd'),
       sql<number>`cast(coalesce(sum(real_tokens), 0) as bigint)`.as('tokens'),
     ];
-    const ever = this.usage('token_usage', { tenantId }).unionAll(this.usage('usage_daily', { tenantId }));
+    const query = { tenant_id: tenantId };
+    const ever = this.usage('token_usage', query).unionAll(this.usage('usage_daily', query));
     // Rows of the last days are always there, so that today and the scopes of `since` need no sums of days.
     const recent = () => this.db.selectFrom('token_usage').where('tenant_id', '=', tenantId).select(amounts);
     const today = epochDay(now);
@@ -242,7 +232,7 @@ export class UsageLedger {
     for (const group of groups.values()) {
       const [{ subject, period }] = group as [SetBudget];
       const column = SUBJECT_COLUMN[subject];
-      const query = { tenantId, fromAt: periodStart(period, now) };
+      const query = { tenant_id: tenantId, from_at: periodStart(period, now) };
       const rows = await this.db
         .selectFrom(this.usage('token_usage', query).unionAll(this.usage('usage_daily', query)).as('usage'))
         .select(column)

@@ -30,7 +30,7 @@ interface Lease extends Amount {
   /** Set for a lease that holds an estimate: the charge if it expires, and its tool. */
   estimated?: Amount & { toolName: string };
   /** Set for a shared lease. */
-  limits?: Pick<SharedGrant, 'limitsMicroUsd' | 'limitsTokens'>;
+  limits?: Pick<SharedGrant, 'limits_micro_usd' | 'limits_tokens'>;
 }
 interface Scope extends Counters {
   seenAt: EpochMs;
@@ -76,7 +76,7 @@ export class MemoryReservationStore implements ReservationStore {
       return { admitted: false, code: 'BUDGET_EXCEEDED', scope: `call:${request.call_id}`, limit: 0, used: 0 };
     }
     if (lease?.limits)
-      return { admitted: true, shared: { microUsd: lease.microUsd, tokens: lease.tokens, ...lease.limits } };
+      return { admitted: true, shared: { micro_usd: lease.microUsd, tokens: lease.tokens, ...lease.limits } };
     if (lease) return lease.estimated ? { admitted: true, estimated: true } : { admitted: true };
     const waiting = rowsWaiting(tenant);
     if (waiting >= this.rules.outboxCap) {
@@ -92,7 +92,7 @@ export class MemoryReservationStore implements ReservationStore {
     const shared = request.shared && this.share(tenant, limits, scopes, request);
     if (shared === 'too little')
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'share', limit: 0, used: 0 };
-    let { microUsd, tokens } = shared ?? amountOf(request);
+    let { microUsd, tokens } = amountOf(shared ?? request);
     const { tool_name: toolName = '', estimates } = request;
     const known = this.known(tenant, toolName, estimates);
     const isEstimated =
@@ -101,11 +101,11 @@ export class MemoryReservationStore implements ReservationStore {
       const refusal = checkLimit(limitOf(limits, scope), this.scope(tenant, scope.name), { microUsd, tokens });
       if (!refusal) continue;
       const unit = refusal.code === 'BUDGET_EXCEEDED' ? 'microUsd' : 'tokens';
-      const usedByLeases =
+      const used_by_leases =
         [...tenant.leases.values()]
           .filter((open) => (open.limits ?? open.estimated) && open.scopes.includes(scope.name))
           .reduce((sum, open) => sum + open[unit], 0) || undefined;
-      return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal, usedByLeases };
+      return { admitted: false, scope: scope.kind === 'day' ? 'day' : scope.name, ...refusal, used_by_leases };
     }
     if (isEstimated && known.running >= Math.max(1, known.seen))
       return { admitted: false, code: 'BUDGET_UNAVAILABLE', scope: 'turn', limit: 0, used: 0 };
@@ -123,7 +123,7 @@ export class MemoryReservationStore implements ReservationStore {
     tenant.leases.set(request.call_id, {
       microUsd,
       tokens,
-      limits: shared && { limitsMicroUsd: shared.limitsMicroUsd, limitsTokens: shared.limitsTokens },
+      limits: shared && { limits_micro_usd: shared.limits_micro_usd, limits_tokens: shared.limits_tokens },
       estimated: isEstimated ? estimated : undefined,
       expiresAt: now + request.lease_ms,
       scopes: scopes.map((scope) => scope.name),
@@ -186,15 +186,15 @@ export class MemoryReservationStore implements ReservationStore {
       most.microUsd = Math.min(most.microUsd, leasable(limit.microUsd, spentMicroUsd + heldMicroUsd) ?? Infinity);
       most.tokens = Math.min(most.tokens, leasable(limit.tokens, spentTokens + heldTokens) ?? Infinity);
     }
-    const limitsMicroUsd = most.microUsd < Number.POSITIVE_INFINITY;
-    const limitsTokens = most.tokens < Number.POSITIVE_INFINITY;
+    const limits_micro_usd = most.microUsd < Number.POSITIVE_INFINITY;
+    const limits_tokens = most.tokens < Number.POSITIVE_INFINITY;
     const grant = {
-      microUsd: limitsMicroUsd ? Math.min(Math.max(microUsd, 1), most.microUsd) : microUsd,
-      tokens: limitsTokens ? Math.min(Math.max(tokens, 1), most.tokens) : 0,
-      limitsMicroUsd,
-      limitsTokens,
+      micro_usd: limits_micro_usd ? Math.min(Math.max(microUsd, 1), most.microUsd) : microUsd,
+      tokens: limits_tokens ? Math.min(Math.max(tokens, 1), most.tokens) : 0,
+      limits_micro_usd,
+      limits_tokens,
     };
-    const isTooLittle = grant.microUsd < (shared?.least_micro_usd ?? 0) || most.microUsd === 0 || most.tokens === 0;
+    const isTooLittle = grant.micro_usd < (shared?.least_micro_usd ?? 0) || most.microUsd === 0 || most.tokens === 0;
     return isTooLittle ? 'too little' : grant;
   }
 

@@ -404,22 +404,11 @@ function toAnswer(
   { costOverrun, request }: TenantLimits,
 ): ReserveAnswer {
   if (!admission) return { admitted: false, call_id, code: 'BUDGET_UNAVAILABLE', scope: 'store', limit: 0, used: 0 };
-  if (!admission.admitted) {
-    const { usedByLeases, ...refusal } = admission;
-    return { ...refusal, call_id, scope: shownScope(refusal.scope), used_by_leases: usedByLeases };
-  }
-  const { shared } = admission;
+  if (!admission.admitted) return { ...admission, call_id, scope: shownScope(admission.scope) };
+  const { shared, estimated } = admission;
   return {
-    admitted: true,
-    call_id,
+    ...{ admitted: true, call_id, estimated },
     may_overrun: costOverrun || undefined,
-    estimated: admission.estimated,
-    lease: shared && {
-      micro_usd: shared.microUsd,
-      tokens: shared.tokens,
-      limits_micro_usd: shared.limitsMicroUsd,
-      limits_tokens: shared.limitsTokens,
-      call_limit_micro_usd: request.microUsd,
-    },
+    lease: shared && { ...shared, call_limit_micro_usd: request.microUsd },
   };
 }

@@ -146,11 +146,11 @@ export class RedisReservationStore {
     }
     const named = table.scopes[index - 1] as NamedScope;
     const limit = limitOf(limits, named);
-    const usedByLeases = inLeases || undefined;
+    const used_by_leases = inLeases || undefined;
     const scope = named.name;
     return code === 2
-      ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used, usedByLeases }
-      : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used, usedByLeases };
+      ? { admitted: false, code: 'BUDGET_EXCEEDED', scope, limit: limit.microUsd ?? 0, used, used_by_leases }
+      : { admitted: false, code: 'TOKEN_LIMIT_EXCEEDED', scope, limit: limit.tokens ?? 0, used, used_by_leases };
   }
 
   /**
@@ -293,8 +293,8 @@ function leaseEnding(tenantId: string, request: ReservationRequest, scopes: read
   return `${names}\x1f${row}`;
 }
 
-function toSharedGrant([, microUsd, tokens, limitsMicroUsd, limitsTokens]: SharedReply): SharedGrant {
-  return { microUsd, tokens, limitsMicroUsd: limitsMicroUsd === 1, limitsTokens: limitsTokens === 1 };
+function toSharedGrant([, micro_usd, tokens, limitsMicroUsd, limitsTokens]: SharedReply): SharedGrant {
+  return { micro_usd, tokens, limits_micro_usd: limitsMicroUsd === 1, limits_tokens: limitsTokens === 1 };
 }
 
 function toSpending(reply: unknown): ScopeSpent[] {

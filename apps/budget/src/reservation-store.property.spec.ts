@@ -108,7 +108,7 @@ async function run(store: ReservationStore, tenant: string, step: Step, leases: 
     const [answer] = await store.reserve(tenant, LIMITS, [
       { ...ask, shared: { least_micro_usd: Math.min(5, step.cost) } },
     ]);
-    if (answer?.admitted) leases.shared.set(step.lease, answer.shared?.microUsd ?? 0);
+    if (answer?.admitted) leases.shared.set(step.lease, answer.shared?.micro_usd ?? 0);
   } else if (step.do === 'draw') {
     const rest = (leases.shared.get(step.lease) ?? 0) - step.cost;
     if (rest < 0 || step.cost === 0) return;

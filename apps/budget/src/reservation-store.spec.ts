@@ -218,7 +218,7 @@ function conformance(name: string, make: MakeSubject): void {
         settlement(SHARED, 0, { row: '', lease: { id: SHARED, micro_usd: microUsd, tokens: 0 } });
       const granted = (microUsd: number, tokens = 0) => ({
         admitted: true,
-        shared: { microUsd, tokens, limitsMicroUsd: true, limitsTokens: tokens > 0 },
+        shared: { micro_usd: microUsd, tokens, limits_micro_usd: true, limits_tokens: tokens > 0 },
       });
 
       it('takes at most a hundredth of what is left, which counts as held, and refuses when that is too little', async () => {
@@ -229,14 +229,14 @@ function conformance(name: string, make: MakeSubject): void {
         const more = ask('lease:2', 500, { shared: { least_micro_usd: 9 } });
         expect((await store.reserve('t', money(1_000), [more]))[0]).toMatchObject({ admitted: false, scope: 'share' });
         const [refused] = await store.reserve('t', money(1_000), [ask('b', 900)]);
-        expect(refused).toMatchObject({ admitted: false, used: 109, usedByLeases: 9 });
+        expect(refused).toMatchObject({ admitted: false, used: 109, used_by_leases: 9 });
       });
 
       it('takes what is wanted where nothing is limited, and tokens only where they are', async () => {
         const { store } = await make();
-        const open = { limitsMicroUsd: false, limitsTokens: false };
+        const open = { limits_micro_usd: false, limits_tokens: false };
         expect(await store.reserve('t', unlimited(), [lease(500, { tokens: 7 })])).toEqual([
-          { admitted: true, shared: { microUsd: 500, tokens: 0, ...open } },
+          { admitted: true, shared: { micro_usd: 500, tokens: 0, ...open } },
         ]);
         const limits = money(300, 'max_cost_per_day');
         limits.tenant.tokens = 1_000;
@@ -365,7 +365,7 @@ function conformance(name: string, make: MakeSubject): void {
             scope: 'tenant',
             limit: 1_000,
             used: 1_800,
-            usedByLeases: 900,
+            used_by_leases: 900,
           },
         ]);
         await store.settle('t', [used('c', 0, 600)]);

@@ -1,6 +1,6 @@
 import type { EpochMs, MicroUsd, Milliseconds } from '@toolfleet/contracts';
-import type { ReserveRequest, SettleRequest } from '@toolfleet/contracts/budget';
-import type { Amount, Counters, Refusal } from '@toolfleet/resilience';
+import type { ReserveAnswer, ReserveRequest, SettleRequest, SharedLease } from '@toolfleet/contracts/budget';
+import type { Amount, Counters } from '@toolfleet/resilience';
 import type { SetScope } from './limits.js';
 
 /** A request for a lease, with what the service adds to it. */
@@ -12,10 +12,7 @@ export interface ReservationRequest extends ReserveRequest {
 }
 
 /** The grant of a shared lease, and whether limits apply to it. */
-export interface SharedGrant extends Amount {
-  limitsMicroUsd: boolean;
-  limitsTokens: boolean;
-}
+export type SharedGrant = Omit<SharedLease, 'call_limit_micro_usd' | 'estimates'>;
 
 /**
  * Result of a reservation. `BUDGET_UNAVAILABLE`: the outbox to the ledger is full, too little is left for a shared lease, or other calls
@@ -23,21 +20,8 @@ export interface SharedGrant extends Amount {
  * BUDGET_EXCEEDED with scope `call:<id>`, because no id is charged twice.
  */
 export type Admission =
-  | {
-      admitted: true;
-      shared?: SharedGrant;
-      /** Of a call with `estimates`: whether it holds one. */
-      estimated?: boolean;
-    }
-  | {
-      admitted: false;
-      code: Refusal['code'] | 'BUDGET_UNAVAILABLE';
-      scope: string;
-      limit: number;
-      used: number;
-      /** The part of `used` in shared leases and estimates. */
-      usedByLeases?: number;
-    };
+  | { admitted: true; shared?: SharedGrant; estimated?: boolean }
+  | Omit<Extract<ReserveAnswer, { admitted: false }>, 'call_id' | 'separate_by'>;
 
 /** Actual usage of one call, with what the service adds to it. */
 export interface Settlement extends Omit<SettleRequest, 'row'> {

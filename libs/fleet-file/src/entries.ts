@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
+import type { Value } from '@toolfleet/contracts/json-schema';
 import type { McpRegister, OpenApiRegister } from '@toolfleet/contracts/registry';
 import { GATEWAY_TOOLS } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
@@ -6,31 +7,15 @@ import { findFaults, memberPath, type Fault } from './faults.js';
 import { ENTRY_SECTIONS } from './schema.js';
 
 /** An entry of `openapi_tools`, or a registration. Variables are not expanded. */
-export interface OpenApiEntry extends OpenApiRegister {
-  /** Values of server variables. */
-  server_variables?: { [name: string]: string };
-  /** Which server of the document to use, by URL, name, description or index; default the first. */
-  server?: string;
-  /** `inline` for model providers that reject `$defs`. */
-  schema_style?: 'defs' | 'inline';
-}
+export type OpenApiEntry = OpenApiRegister &
+  Pick<EntryFields<'openapi_tools'>, 'server_variables' | 'server' | 'schema_style'>;
 
 /** An entry of `mcp_servers` or `mcp_tools`, or a registration. Variables are not expanded. */
-export interface McpEntry extends McpRegister {
-  /** Command of a local server process; only in the configuration file and in local mode. */
-  command?: string;
-  args?: string[];
-  env?: JsonObject;
-  cwd?: string;
-  /** Maximum duration of an attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
-  max_seconds?: number;
-  /** The server accepts the idempotency key of a call. */
-  forwards_idempotency_key?: boolean;
-  /** Whether calls may or must become MCP tasks; forbidden by default. */
-  task_support?: 'forbidden' | 'optional' | 'required';
-  /** Seconds between two requests for the server's tool list; 0 = only after its `list_changed` notification. */
-  refresh_seconds?: number;
-}
+export type McpEntry = McpRegister &
+  Pick<EntryFields<'mcp_servers'>, 'command' | 'args' | 'env' | 'cwd' | 'max_seconds' | 'refresh_seconds'> &
+  Pick<EntryFields<'mcp_servers'>, 'forwards_idempotency_key' | 'task_support'>;
+
+type EntryFields<Section extends SourceSection> = Value<(typeof ENTRY_SECTIONS)[Section]['schema']>;
 
 /** Sections with sources of tools. */
 export type SourceSection = 'openapi_tools' | 'mcp_servers' | 'mcp_tools';

@@ -93,8 +93,11 @@ const openApiEntry = record({
   pin,
   new_tools: newTools,
   tenant: text,
+  /** Values of server variables. */
   server_variables: mapOf(text),
+  /** Which server of the document to use, by URL, name, description or index; default the first. */
   server: text,
+  /** `inline` for model providers that reject `$defs`. */
   schema_style: choice('defs', 'inline'),
   auth,
   ...ofSource,
@@ -144,6 +147,7 @@ const mcpEntry = record({
     identity: record({ token_url: text, client_id: text, client_secret: text, id_token: text }),
     dpop: flag,
   }),
+  /** Command of a local server process; only in the configuration file and in local mode. */
   command: text,
   args: texts,
   env: mapping,
@@ -151,9 +155,13 @@ const mcpEntry = record({
   protocol_version: choice(...MCP_REVISIONS),
   start_seconds: { type: 'number', minimum: 1, maximum: 120, title: 'a number of seconds from 1 to 120' },
   max_response_bytes: amount,
+  /** Maximum duration of an attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds: amount,
+  /** Seconds between two requests for the server's tool list; 0 = only after its `list_changed` notification. */
   refresh_seconds: amount,
+  /** The server accepts the idempotency key of a call. */
   forwards_idempotency_key: flag,
+  /** Whether calls may or must become MCP tasks; forbidden by default. */
   task_support: choice('forbidden', 'optional', 'required'),
   memory_limit_mb: memoryLimit,
   auth,

@@ -18,7 +18,7 @@ import type { GuardedFetch, ProvenUser } from '../sign-in/company-provider.js';
 import type { ConsoleSignIn } from '../sign-in/console-sign-in.js';
 import { sessionMs, type ProviderAsks } from '../sign-in/provider-asks.js';
 import type { SignedInUser } from '../sign-in/user-of-claims.js';
-import { errorPage, redirect, type WebRequest } from '../sign-in/web.js';
+import { cookie, errorPage, openCookie, redirect, type WebRequest } from '../sign-in/web.js';
 import { consentPage } from './consent-page.js';
 import type { OAuthRecords } from './oauth-records.js';
 
@@ -147,7 +147,7 @@ export class AuthorizationServer {
           String(params['scope'] ?? ''),
         )
       : { error: 'access_denied', error_description: 'The user declined' };
-    outgoing.appendHeader('set-cookie', `${cookieOf(uid)}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0`);
+    outgoing.appendHeader('set-cookie', cookie(cookieOf(uid), '', 0));
     await provider.interactionFinished(incoming, outgoing, result, { mergeWithLastSubmission: false });
     return undefined;
   }
@@ -210,19 +210,13 @@ export class AuthorizationServer {
       expiresAt: this.deps.clock.now() + INTERACTION_SECONDS * 1_000,
     };
     const sealed = this.deps.keys.seal(JSON.stringify(deciding), `consent/${uid}`);
-    const cookie = `${cookieOf(uid)}=${sealed}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${INTERACTION_SECONDS}`;
-    return redirect(`${CONSENT_PATH}${encodeURIComponent(uid)}`, [cookie]);
+    const kept = cookie(cookieOf(uid), sealed, INTERACTION_SECONDS);
+    return redirect(`${CONSENT_PATH}${encodeURIComponent(uid)}`, [kept]);
   }
 
-  #recall(uid: string, { cookies }: WebRequest): Deciding | undefined {
-    const sealed = cookies.get(cookieOf(uid));
-    if (sealed === undefined) return undefined;
-    try {
-      const deciding = JSON.parse(this.deps.keys.open(sealed, `consent/${uid}`)) as Deciding;
-      return deciding.expiresAt > this.deps.clock.now() ? deciding : undefined;
-    } catch {
-      return undefined;
-    }
+  #recall(uid: string, request: WebRequest): Deciding | undefined {
+    const deciding = openCookie<Deciding>(request, cookieOf(uid), this.deps.keys, `consent/${uid}`);
+    return deciding && deciding.expiresAt > this.deps.clock.now() ? deciding : undefined;
   }
 
   /** Gateways of one fleet have one address; a development machine may be reached by several names. */

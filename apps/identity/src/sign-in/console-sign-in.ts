@@ -12,11 +12,10 @@ import { LOGOUT_TOKEN_SECONDS, type CompanyProvider, type LogoutForm, type Prove
 import type { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
 import { isOverage, userOfClaims, type SignedInUser } from './user-of-claims.js';
 import { logoutPage } from './logout-page.js';
-import { errorPage, json, redirect, type WebRequest } from './web.js';
+import { cookie, errorPage, json, openCookie, redirect, type WebRequest } from './web.js';
 
 /** The cookie of a session, read by gateways. `Strict`: no other site can make a browser send it, not even by a link. */
 const SESSION_COOKIE = '__Host-toolfleet-session';
-const SESSION_ATTRIBUTES = 'Path=/; Secure; HttpOnly; SameSite=Strict';
 /** The form with which a browser ends its session at the provider, sealed until the page that has it is shown. */
 const LOGOUT_COOKIE = '__Host-toolfleet-logout';
 const LOGOUT_SECONDS = 60;
@@ -85,7 +84,7 @@ export class ConsoleSignIn {
       const value = whole.length <= MAX_COOKIE ? whole : seal({ ...form, fields });
       return {
         url: `${origin}/auth/sign-out`,
-        cookie: `${LOGOUT_COOKIE}=${value}; ${SESSION_ATTRIBUTES}; Max-Age=${LOGOUT_SECONDS}`,
+        cookie: cookie(LOGOUT_COOKIE, value, LOGOUT_SECONDS, 'Strict'),
       };
     } catch (error) {
       // The session here has ended; that at the provider ends by itself.
@@ -95,14 +94,10 @@ export class ConsoleSignIn {
   }
 
   /** Posts the form of a session that has ended. */
-  #leave({ method, cookies }: WebRequest): IdentityHttpReply {
-    if (method !== 'GET') return methodNotAllowed('GET');
-    try {
-      const form = JSON.parse(this.deps.keys.open(cookies.get(LOGOUT_COOKIE) ?? '', LOGOUT_COOKIE)) as LogoutForm;
-      return logoutPage(form, [`${LOGOUT_COOKIE}=; ${SESSION_ATTRIBUTES}; Max-Age=0`]);
-    } catch {
-      return redirect('/console');
-    }
+  #leave(request: WebRequest): IdentityHttpReply {
+    if (request.method !== 'GET') return methodNotAllowed('GET');
+    const form = openCookie<LogoutForm>(request, LOGOUT_COOKIE, this.deps.keys, LOGOUT_COOKIE);
+    return form ? logoutPage(form, [cookie(LOGOUT_COOKIE, '', 0, 'Strict')]) : redirect('/console');
   }
 
   async #begin(request: WebRequest): Promise<IdentityHttpReply> {
@@ -119,11 +114,11 @@ export class ConsoleSignIn {
   async #finish(request: WebRequest): Promise<IdentityHttpReply> {
     if (request.method !== 'GET') return methodNotAllowed('GET');
     const { attempts, provider, settings } = this.deps;
-    const { url, cookies } = request;
+    const { url } = request;
     const state = url.searchParams.get('state') ?? '';
     const clear = attempts.forget(state);
     try {
-      const attempt = await attempts.take(state, cookies);
+      const attempt = await attempts.take(state, request);
       if (!attempt)
         throw new ToolError('UNAUTHENTICATED', {
           message:
@@ -164,7 +159,7 @@ export class ConsoleSignIn {
     };
     await sessions.create(session, now);
     logger.info({ session_id, tenant_id: user.tenantId, user_id: user.userId, roles: user.roles }, 'a user signed in');
-    return `${SESSION_COOKIE}=${secret}; ${SESSION_ATTRIBUTES}; Max-Age=${lifeMs / 1_000}`;
+    return cookie(SESSION_COOKIE, secret, lifeMs / 1_000, 'Strict');
   }
 
   /** OpenID Connect Back-Channel Logout 1.0 section 2.5: the provider ends sessions, here by `sid`, else all of a user. */

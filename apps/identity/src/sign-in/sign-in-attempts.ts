@@ -3,6 +3,7 @@ import type { EpochMs } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { KeyRing } from '@toolfleet/service';
 import type { IdentityDb } from '../identity-tables.js';
+import { cookie, openCookie, type WebRequest } from './web.js';
 
 /** How long a person may take at the provider. */
 const ATTEMPT_SECONDS = 600;
@@ -57,26 +58,19 @@ export class SignInAttempts {
   remember(attempt: Omit<SignInAttempt, 'expiresAt'>): string {
     const expiresAt = this.clock.now() + ATTEMPT_SECONDS * 1_000;
     const sealed = this.keys.seal(JSON.stringify({ ...attempt, expiresAt }), placeOf(attempt.state));
-    return `${nameOf(attempt.state)}=${sealed}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${ATTEMPT_SECONDS}`;
+    return cookie(nameOf(attempt.state), sealed, ATTEMPT_SECONDS);
   }
 
   /** Takes the attempt of a response; undefined if this browser began none with its state, or it was used or has expired. */
-  async take(state: string, cookies: ReadonlyMap<string, string>): Promise<SignInAttempt | undefined> {
-    const sealed = cookies.get(nameOf(state));
-    if (sealed === undefined) return undefined;
-    let attempt: SignInAttempt;
-    try {
-      attempt = JSON.parse(this.keys.open(sealed, placeOf(state))) as SignInAttempt;
-    } catch {
-      return undefined;
-    }
-    if (attempt.expiresAt <= this.clock.now()) return undefined;
+  async take(state: string, request: Pick<WebRequest, 'cookies'>): Promise<SignInAttempt | undefined> {
+    const attempt = openCookie<SignInAttempt>(request, nameOf(state), this.keys, placeOf(state));
+    if (!attempt || attempt.expiresAt <= this.clock.now()) return undefined;
     return (await this.used.use('state', state, ATTEMPT_SECONDS)) ? attempt : undefined;
   }
 
   /** The `Set-Cookie` that removes an attempt. */
   forget(state: string): string {
-    return `${nameOf(state)}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0`;
+    return cookie(nameOf(state), '', 0);
   }
 }
 

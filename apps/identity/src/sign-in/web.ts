@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { CATALOGUE, isToolError, toToolError } from '@toolfleet/contracts';
 import type { IdentityHttp, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import { shownLine } from '@toolfleet/contracts/text';
+import type { KeyRing } from '@toolfleet/service';
 
 /** Characters of a text of others in a page: a longer one would push what follows out of sight. */
 const MAX_FOREIGN = 500;
@@ -41,6 +42,27 @@ const PRIVATE: [string, string][] = [
   ['referrer-policy', 'same-origin'],
 ];
 const withCookies = (cookies: readonly string[]): [string, string][] => cookies.map((cookie) => ['set-cookie', cookie]);
+
+/**
+ * A `Set-Cookie` of this host alone; without a value it removes the cookie.
+ * @param site `Lax`: other sites bring the browser back by a link. `Strict`: none can make a browser send it
+ */
+export const cookie = (name: string, value: string, seconds: number, site: 'Lax' | 'Strict' = 'Lax'): string =>
+  `${name}=${value}; Path=/; Secure; HttpOnly; SameSite=${site}; Max-Age=${seconds}`;
+
+/** The value that a cookie holds sealed; undefined without the cookie, and for one that was not sealed for this place. */
+export function openCookie<T>(
+  { cookies }: Pick<WebRequest, 'cookies'>,
+  name: string,
+  keys: Pick<KeyRing, 'open'>,
+  place: string,
+): T | undefined {
+  try {
+    return JSON.parse(keys.open(cookies.get(name) ?? '', place)) as T;
+  } catch {
+    return undefined;
+  }
+}
 
 const STYLE =
   'body{font:16px/1.5 system-ui,sans-serif;margin:0;background:Canvas;color:CanvasText;color-scheme:light dark}' +

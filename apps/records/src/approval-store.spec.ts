@@ -8,12 +8,11 @@ import { postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import type { Dialect } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { BodySeal } from './body-seal.js';
 import { RecordedCallStore } from './call-store.js';
 
 const NOON = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
-const SEAL = new BodySeal('a-records-key-for-tests-0123456789abcdef');
+const SEAL = 'a-records-key-for-tests-0123456789abcdef';
 const SECRET = 'a-secret-argument-of-a-call';
 
 const asked = (callId: string, more: Partial<ApprovalAsk> = {}): ApprovalAsk => ({
@@ -44,9 +43,7 @@ const person = (user: string, root = user): ApprovalPerson => ({
 function conformance(name: string, newDatabase: () => Promise<{ connect: () => Dialect; isShared?: boolean }>): void {
   describe(`approvals: ${name}`, () => {
     const opened: RecordedCallStore[] = [];
-    const open = async (
-      { seal, connect }: { seal?: BodySeal | undefined; connect?: () => Dialect } = { seal: SEAL },
-    ) => {
+    const open = async ({ seal, connect }: { seal?: string | undefined; connect?: () => Dialect } = { seal: SEAL }) => {
       const store = new RecordedCallStore((connect ?? (await newDatabase()).connect)(), seal);
       await store.open();
       opened.push(store);

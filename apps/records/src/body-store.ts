@@ -1,35 +1,42 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
-import { openBytes, sealBytes } from '@toolfleet/service';
+import { openBytes, sealBytes, SecretBox } from '@toolfleet/service';
 import { BulkInsert, erase, Prepared, type Owner } from '@toolfleet/database';
 import { sql, type RawBuilder } from 'kysely';
-import type { BodySeal } from './body-seal.js';
 import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
 
-/** The bodies of calls, their keys and who read them, in the database of the calls. */
+const KEY_BYTES = 32;
+
+/**
+ * The bodies of calls, their keys and who read them, in the database of the calls. Bodies are sealed with AES-256-GCM, each tenant's with keys
+ * of that tenant. The keys are stored sealed with `RECORDS_SECRET_KEY`: the store alone opens nothing, and without its key a body can never
+ * be read again.
+ */
 export class BodyStore {
   readonly #bodies = new BulkInsert(BODIES);
+  readonly #box: SecretBox | undefined;
   readonly #newestKey: Prepared<{ key_id: string; sealed: string }>;
 
   constructor(
     private readonly db: RecordsDb,
     /** Absent: no bodies are kept. */
-    private readonly seal: BodySeal | undefined,
+    secretKey: string | undefined,
   ) {
+    this.#box = secretKey === undefined ? undefined : new SecretBox(secretKey);
     const keys = db.selectFrom('body_key').select(['key_id', 'sealed']).where('tenant_id', '=', '');
     this.#newestKey = new Prepared(keys.orderBy('made_at', 'desc').limit(sql.lit(1)));
   }
 
   /** Whether bodies can be kept. */
   get isOn(): boolean {
-    return this.seal !== undefined;
+    return this.#box !== undefined;
   }
 
   /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
   async insert(tx: RecordsTx, calls: readonly { call: FinishedCall; position: number }[], now: EpochMs): Promise<void> {
-    if (!this.seal) return;
+    if (!this.isOn) return;
     const keys = new Map<string, { id: string; key: Buffer }>();
     const rows = [];
     for (const { call, position } of calls) {
@@ -46,18 +53,28 @@ export class BodyStore {
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */
   async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
     const [newest] = (await this.#newestKey.run(db, [tenant_id])).rows;
-    const known = newest && this.seal!.openKey(newest.sealed, tenant_id);
+    const known = newest && this.#openKey(newest.sealed, tenant_id);
     if (known) return { id: newest.key_id, key: known };
     const key_id = randomUUID();
-    const { key, sealed } = this.seal!.newKey(tenant_id);
+    const key = randomBytes(KEY_BYTES);
+    const sealed = this.#box!.seal(key.toString('base64'), keyPlace(tenant_id));
     await db.insertInto('body_key').values({ key_id, tenant_id, sealed, made_at }).execute();
     return { id: key_id, key };
+  }
+
+  /** A stored key; undefined when it was sealed with another `RECORDS_SECRET_KEY`. */
+  #openKey(sealed: string, tenantId: string): Buffer | undefined {
+    try {
+      return this.#box && Buffer.from(this.#box.open(sealed, keyPlace(tenantId)), 'base64');
+    } catch {
+      return undefined;
+    }
   }
 
   /** A key by its id; undefined when it was deleted, or sealed with another `RECORDS_SECRET_KEY`. */
   async openingKey(db: RecordsDb, tenant_id: string, key_id: string): Promise<Buffer | undefined> {
     const found = await db.selectFrom('body_key').select('sealed').where('key_id', '=', key_id).executeTakeFirst();
-    return found && this.seal?.openKey(found.sealed, tenant_id);
+    return found && this.#openKey(found.sealed, tenant_id);
   }
 
   /**
@@ -82,7 +99,7 @@ export class BodyStore {
       .executeTakeFirst();
     if (!found) return { readings: [] };
     const { position } = found;
-    const key = this.seal?.openKey(found.key, tenant_id);
+    const key = this.#openKey(found.key, tenant_id);
     if (!key) return { readings: [], is_unreadable: true };
     const readings = await this.#readings(position);
     if (reader) await this.#note(position, tenant_id, reader, now);
@@ -175,4 +192,5 @@ export class BodyStore {
   }
 }
 
+const keyPlace = (tenantId: string): string => `key of bodies/${tenantId}`;
 const place = (tenantId: string, position: number): string => `${tenantId}/${position}`;

@@ -8,7 +8,6 @@ import { DAY_MS, postgresDialect, sqliteDialect } from '@toolfleet/database';
 import { eventually, FakeClock, POSTGRES_PROGRAMS, startPostgres, type PostgresServer } from '@toolfleet/testing';
 import { Kysely, type Dialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { BodySeal } from './body-seal.js';
 import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
 
@@ -33,12 +32,12 @@ const call = (id: string, more: Partial<FinishedCall> = {}): FinishedCall => ({
 });
 const ids = ({ calls }: { calls: readonly { call_id: string }[] }) => calls.map(({ call_id: id }) => id);
 
-const SEAL = new BodySeal('a-records-key-for-tests-0123456789abcdef');
+const SEAL = 'a-records-key-for-tests-0123456789abcdef';
 const SECRET = 'a-secret-argument-of-a-call';
 
 interface Opened {
   store: RecordedCallStore;
-  reopen(seal?: BodySeal): Promise<RecordedCallStore>;
+  reopen(seal?: string): Promise<RecordedCallStore>;
   dialect(): Dialect;
 }
 
@@ -327,7 +326,7 @@ function conformance(name: string, make: () => Promise<Opened>): void {
         ] as const)
           expect(await read(store, tenant, id)).toEqual({ readings: [] });
         await store.close();
-        const other = await reopen(new BodySeal('another-records-key-for-tests-0123456789'));
+        const other = await reopen('another-records-key-for-tests-0123456789');
         expect(await read(other, 'acme', 'a')).toEqual({ readings: [], is_unreadable: true });
         // It seals with a key that it can open.
         await other.append(randomUUID(), [withBody('new')], NOON + 2);

@@ -25,7 +25,6 @@ import {
   type Tenants,
 } from '@toolfleet/database';
 import { Kysely, sql, type Dialect, type RawBuilder } from 'kysely';
-import type { BodySeal } from './body-seal.js';
 import { ApprovalStore } from './approval-store.js';
 import { BodyStore } from './body-store.js';
 import { CallSums } from './call-sums.js';
@@ -88,14 +87,11 @@ export class RecordedCallStore {
   readonly #newBatch: Prepared;
   readonly #last: Prepared<{ last?: number }>;
 
-  /**
-   * @param seal absent: arguments and results are not kept
-   * @param secretKey seals secrets of webhooks; absent: there are none
-   */
-  constructor(dialect: Dialect, seal?: BodySeal, secretKey?: string, quotas: Quotas = DEFAULT_QUOTAS) {
+  /** @param secretKey seals arguments, results and secrets of webhooks; absent: none of them are kept */
+  constructor(dialect: Dialect, secretKey?: string, quotas: Quotas = DEFAULT_QUOTAS) {
     this.#db = new Kysely<RecordTables>({ dialect });
     const db = this.#db;
-    this.bodies = new BodyStore(db, seal);
+    this.bodies = new BodyStore(db, secretKey);
     this.events = new EventStore(db);
     this.grants = new ApprovalGrantStore(db, this.bodies, quotas.approval_grants);
     this.approvals = new ApprovalStore(db, this.bodies, this.events, this.grants, quotas.pending_approvals);

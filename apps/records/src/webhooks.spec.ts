@@ -88,7 +88,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       // The library of receivers refuses events of another time.
       clock = new FakeClock(Date.now());
       dialect = await makeDialect();
-      store = new RecordedCallStore(dialect(), undefined, KEY);
+      store = new RecordedCallStore(dialect(), KEY);
       await store.open();
       receiver = await WebhookReceiver.start();
       egress = new EgressClient({ allowlist: [], allowedEndpoints: [receiver.origin] });
@@ -222,7 +222,7 @@ function conformance(name: string, makeDialect: () => Promise<() => Dialect>): v
       await sender.drain();
       await store.close();
       receiver.answers.clear();
-      store = new RecordedCallStore(dialect(), undefined, KEY);
+      store = new RecordedCallStore(dialect(), KEY);
       egress = new EgressClient({ allowlist: [], allowedEndpoints: [receiver.origin] });
       sender = startSender();
       await later(60_000);

@@ -7,7 +7,6 @@ import { AllowedEndpoints, VERSION, type LifecycleComponent, type ServiceHost } 
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import type { NatsClient } from '@toolfleet/transport';
 import { ApprovalEndpoint } from './approval.endpoint.js';
-import { BodySeal } from './body-seal.js';
 import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
 import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
@@ -22,9 +21,8 @@ import { WebhookRoutes } from './webhook.routes.js';
 export function recordsComponents(settings: RecordsConfig, host: ServiceHost): LifecycleComponent[] {
   const nats = connectNats(settings, host);
   const secretKey = settings.RECORDS_SECRET_KEY;
-  const seal = secretKey === undefined ? undefined : new BodySeal(secretKey);
   const quotas = readQuotas(settings.TENANT_QUOTAS);
-  const store = new RecordedCallStore(serviceDialect('records', settings), seal, secretKey, quotas);
+  const store = new RecordedCallStore(serviceDialect('records', settings), secretKey, quotas);
   const webhooks = wireWebhooks(settings, host, store, nats, quotas.webhook_deliveries);
   const kept = {
     days: settings.RECORDS_RETENTION_DAYS,

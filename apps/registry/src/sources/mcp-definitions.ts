@@ -31,7 +31,6 @@ export function mcpSource(entry: Pick<McpEntry, 'name' | 'tenant'>): ToolSource 
 
 /** Definitions of all tools, prompts, skills and resources that the entry allows. Names depend only on the entry and the tool. */
 export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): ToolDefinition[] {
-  const allowed = entry.tools ? new Set(entry.tools) : undefined;
   const source = mcpSource(entry);
   const server: ServerDefinition = {
     version: VERSION,
@@ -48,14 +47,18 @@ export function toServerDefinitions(entry: McpEntry, found: DiscoverReply): Tool
     },
   };
   return [
-    ...found.tools
-      .filter((tool) => !allowed || allowed.has(tool.name))
-      .map((tool) => toToolDefinition(entry, tool, server)),
+    ...allowedTools(entry, found).map((tool) => toToolDefinition(entry, tool, server)),
     ...toFeatureDefinitions(entry, found, server, {
       ofServer: registeredName({ name: entry.name, prefix: '' }, entry.prefix || entry.name),
       of: (prompt) => registeredName(entry, prompt),
     }),
   ];
+}
+
+/** The tools of a server that the entry allows. */
+function allowedTools({ tools }: McpEntry, found: DiscoverReply): RemoteTool[] {
+  const allowed = tools && new Set(tools);
+  return found.tools.filter(({ name }) => !allowed || allowed.has(name));
 }
 
 /** Registers the tools a server lists, with the trust and pinning options of its entry. */
@@ -151,8 +154,7 @@ export function serverNotes(entry: McpEntry, found: DiscoverReply): string[] {
 }
 
 function droppedListings(entry: McpEntry, found: DiscoverReply): string[] {
-  return found.tools
-    .filter(({ name }) => entry.tools?.includes(name) ?? true)
+  return allowedTools(entry, found)
     .flatMap((tool) =>
       readListing(tool).dropped.map((field) => [registeredName(entry, tool.name, tool), field] as const),
     )
@@ -164,13 +166,11 @@ function droppedListings(entry: McpEntry, found: DiscoverReply): string[] {
 
 /** A line for each pattern that was dropped from the schemas of a listed tool, because arguments cannot be checked against it. */
 function droppedPatterns(entry: McpEntry, found: DiscoverReply): string[] {
-  return found.tools
-    .filter(({ name }) => entry.tools?.includes(name) ?? true)
-    .flatMap((tool) => {
-      const dropped = new Set<string>();
-      for (const schema of [tool.input_schema, tool.output_schema]) if (schema) definitionSchema(schema, dropped);
-      return [...dropped].map((pattern) => `${registeredName(entry, tool.name, tool)}: ${droppedPatternNote(pattern)}`);
-    });
+  return allowedTools(entry, found).flatMap((tool) => {
+    const dropped = new Set<string>();
+    for (const schema of [tool.input_schema, tool.output_schema]) if (schema) definitionSchema(schema, dropped);
+    return [...dropped].map((pattern) => `${registeredName(entry, tool.name, tool)}: ${droppedPatternNote(pattern)}`);
+  });
 }
 
 /** The price, the time limit of a server that reports progress, and the task support that an entry declares. */

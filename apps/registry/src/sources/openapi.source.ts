@@ -120,7 +120,8 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
       max_response_bytes: openapiResponseLimit(entry.max_response_bytes),
     };
     try {
-      const { converted, spec } = await this.convert(entry, false);
+      const spec = await this.load(entry, false);
+      const converted = await this.convert(entry, spec);
       if (registration === 'preview') {
         const names = converted.definitions.map(({ name }) => name);
         return { ...base, success: true, operations_registered: names, message: PREVIEWED, refused: converted.refused };
@@ -164,17 +165,16 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
   /** Reports what registering a document would give. */
   validate(message: OpenApiValidate): Promise<OpenApiValidateReply> {
     const { signal } = this.stopped;
-    return this.deps.conversions.report(message, signal, (entry) => this.specs.read(entry, false, signal));
+    return this.deps.conversions.report(message, signal, (entry) => this.load(entry, false));
   }
 
-  /** Reads and converts a document. A document with the hash `knownSha256` is not converted. */
-  private async convert(
-    entry: OpenApiEntry,
-    trusted: boolean,
-    knownSha256?: string,
-  ): Promise<{ converted: ConvertedEntry; spec: LoadedSpec; unchanged: boolean }> {
-    const spec = await this.specs.read(entry, trusted, this.stopped.signal);
-    if (spec.sha256 === knownSha256) return { converted: NOTHING, spec, unchanged: true };
+  /** Reads a document. */
+  private load(entry: OpenApiEntry, trusted: boolean): Promise<LoadedSpec> {
+    return this.specs.read(entry, trusted, this.stopped.signal);
+  }
+
+  /** @throws ToolError SPEC_INVALID for a document of which every operation is refused */
+  private async convert(entry: OpenApiEntry, spec: LoadedSpec): Promise<ConvertedEntry> {
     const seal = this.deps.sealFor?.(openApiSource(entry).name);
     const converted = await this.deps.conversions.definitions(entry, spec, seal, this.stopped.signal);
     if (converted.definitions.length === 0 && converted.refused.length > 0) {
@@ -183,7 +183,7 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
         details: { reason: converted.refused[0]?.code ?? 'SERVER_URL_MISSING' },
       });
     }
-    return { converted, spec, unchanged: false };
+    return converted;
   }
 
   private register(
@@ -200,11 +200,12 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
 
   protected override async read(watched: WatchedDocument): Promise<void> {
     const { entry, registration, trusted } = watched;
-    const { converted, spec, unchanged } = await this.convert(entry, trusted, watched.sha256);
+    const spec = await this.load(entry, trusted);
+    const converted = spec.sha256 === watched.sha256 ? undefined : await this.convert(entry, spec);
     await this.mutex.run(openApiSource(entry).name, async () => {
       if (!this.isCurrent(watched)) return;
       let { outcome } = watched;
-      if (!unchanged) {
+      if (converted) {
         const reply = await this.register(entry, converted, spec, registration && { registration, isNew: false });
         this.logOutcome(entry, converted, reply);
         outcome = toOutcome(converted, reply);
@@ -267,7 +268,6 @@ function readRegistration({ name, ...fields }: JsonObject): OpenApiEntry | Fault
   return readOpenApiEntry(String(name), fields);
 }
 
-const NOTHING: ConvertedEntry = { definitions: [], refused: [], warnings: [] };
 const NOTHING_SEEN: WatchedDocument['outcome'] = { state: 'ok', refused: [], notes: [] };
 
 function toOutcome(converted: ConvertedEntry, reply: DefinitionRegisterReply): WatchedDocument['outcome'] {

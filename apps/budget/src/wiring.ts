@@ -1,17 +1,15 @@
 import { readQuotas } from '@toolfleet/contracts/account';
 import { connectRedis, redisComponent, StoreWatch, toRedisOptions } from '@toolfleet/queue/redis';
-import { withTimeout } from '@toolfleet/resilience';
+import { HOURLY, Rounds, withTimeout } from '@toolfleet/resilience';
 import { fleetFileReloader, loadFleetFile, type ServiceHost, type LifecycleComponent } from '@toolfleet/service';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { EventReporter } from '@toolfleet/transport';
 import { BudgetService } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
-import { budgetRefresh } from './budget-refresh.js';
 import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
-import { databaseSettings, serviceDialect } from '@toolfleet/database';
+import { databaseSettings, DAY_MS, serviceDialect } from '@toolfleet/database';
 import { drainOutbox } from './drain-outbox.js';
-import { ledgerRetention } from './ledger-retention.js';
 import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
 import { RedisReservationStore } from './redis-reservation-store.js';
 import { RedisUsageOutbox } from './redis-usage-outbox.js';
@@ -20,6 +18,8 @@ import { StoreKeeper } from './redis-store-epoch.js';
 import { Upkeep } from './upkeep.js';
 import { UsageLedger } from './usage-ledger.js';
 
+/** Budgets of the API are read as often as the configuration file. */
+const BUDGETS_EVERY_MS = 3_000;
 /** Time between two upkeep rounds over all tenants. */
 const FULL_ROUND_MS = 30_000;
 /** Limits Redis commands of the upkeep. Callers are answered after STORE_TIMEOUT_MS. */
@@ -93,11 +93,44 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     },
     new StoreWatch(redis, settings.REDIS_URL, host, new StoreKeeper(redis, ledger.epoch, clock)),
     fleetFileReloader(settings, file, host, (changed) => budget.setLimits(limitTable(environment, changed.budget))),
-    budgetRefresh(budget, { clock, logger }),
+    budgetRefresh(budget, host),
     upkeep,
     ...(keptDays === undefined ? [] : [ledgerRetention(ledger, keptDays, host)]),
     ...natsEndpoints(nats, host, [BudgetEndpoint], [budget, purges, new StoreTimeout(settings.STORE_TIMEOUT_MS)]),
   ];
+}
+
+/**
+ * Reads the budgets that were set over the API, at the start and again and again, because other replicas set them as well. The start
+ * rejects when they cannot be read: without them, calls would run that a budget refuses. Later, those that were read last apply.
+ */
+function budgetRefresh(budget: BudgetService, { clock, logger }: ServiceHost): LifecycleComponent {
+  const rounds = new Rounds({
+    clock,
+    everyMs: BUDGETS_EVERY_MS,
+    work: () => budget.readBudgets(),
+    onFailure: (error) => logger.warn({ error }, 'budgets cannot be read; those that were read last apply'),
+    onRecovery: () => logger.info('budgets can be read again'),
+  });
+  const start = async () => {
+    await budget.readBudgets();
+    rounds.start();
+  };
+  return { name: 'budgets', start, stop: () => rounds.stop() };
+}
+
+/** Replaces ledger rows of days older than the retention by sums of each day: once after the start, then every hour. */
+function ledgerRetention(ledger: UsageLedger, keptDays: number, { clock, logger }: ServiceHost): Rounds {
+  return new Rounds({
+    name: 'ledger retention',
+    clock,
+    ...HOURLY,
+    work: async () => {
+      const rows = await ledger.rollUpBefore(clock.now() - keptDays * DAY_MS);
+      if (rows > 0) logger.info({ rows, kept_days: keptDays }, 'old usage was replaced by sums of each day');
+    },
+    onFailure: (error) => logger.warn({ error }, 'old usage cannot be replaced by sums; it stays in the ledger'),
+  });
 }
 
 function environmentLimits(settings: BudgetConfig): TenantLimits {

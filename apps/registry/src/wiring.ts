@@ -1,5 +1,6 @@
 import { readQuotas } from '@toolfleet/contracts/account';
 import { isJsonObject } from '@toolfleet/contracts';
+import type { DiscoverMessage } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { EgressClient } from '@toolfleet/egress';
@@ -15,6 +16,7 @@ import {
   type ServiceHost,
 } from '@toolfleet/service';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
+import { Rounds } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { EventReporter, type NatsClient } from '@toolfleet/transport';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
@@ -24,7 +26,6 @@ import { Declarations } from './redis-declarations.js';
 import type { SourceLook } from './definition-store.js';
 import { DefinitionEndpoint } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
-import { livenessSweeper } from './liveness-sweeper.js';
 import { QuarantineService } from './quarantine.js';
 import { QuarantineRoutes } from './quarantine.routes.js';
 import { RedisDefinitionStore } from './redis-definition-store.js';
@@ -42,6 +43,7 @@ import { PythonSource } from './sources/python.source.js';
 import { Registrations } from './sources/registrations.js';
 import { createSealFor } from './sources/secrets.js';
 import { SourceStatuses } from './sources/source-statuses.js';
+import type { SourceDeps } from './sources/source-watch.js';
 import { sourceTenant, toOwner } from './tool-key.js';
 import { readMcpCosts, RegisteredOverrides } from './tool-overrides.js';
 import { ToolsetRoutes } from './toolset.routes.js';
@@ -104,14 +106,11 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   };
   const python = new PythonSource(() => workersAliveMs(redis, QUEUES.pythonRuns), definitions, host);
   const conversions = new OpenApiConversions(egress, clock, settings.OPENAPI_MAX_SPEC_SIZE);
+  const register: SourceDeps['register'] = (message, footing) => definitions.register(message, footing);
+  const discover = (message: DiscoverMessage, timeoutMs: number) =>
+    nats.ask('exec.mcp.discover', message, { timeoutMs });
   const openapi = new OpenApiSource(
-    {
-      register: (message, footing) => definitions.register(message, footing),
-      keepLook,
-      egress,
-      conversions,
-      sealFor: openApiSealFor,
-    },
+    { register, keepLook, egress, conversions, sealFor: openApiSealFor },
     {
       maxSpecBytes: settings.OPENAPI_MAX_SPEC_SIZE,
       fetchTimeoutMs: settings.OPENAPI_FETCH_TIMEOUT * 1_000,
@@ -121,15 +120,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     clock,
     logger,
   );
-  const mcp = new McpSource(
-    {
-      discover: (message, timeoutMs) => nats.ask('exec.mcp.discover', message, { timeoutMs }),
-      register: (message, footing) => definitions.register(message, footing),
-      keepLook,
-    },
-    clock,
-    logger,
-  );
+  const mcp = new McpSource({ discover, register, keepLook }, clock, logger);
   const toolsets = new ToolsetService(
     file,
     new RedisToolsetStore(redis, quotas.toolset_bytes),
@@ -171,11 +162,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     sources,
     toolsets,
     new SourceStatuses(store, catalog, () => sources.declared),
-    new SourceInspector({
-      validate: (message) => openapi.validate(message),
-      discover: (message, timeoutMs) => nats.ask('exec.mcp.discover', message, { timeoutMs }),
-      egress,
-    }),
+    new SourceInspector({ validate: (message) => openapi.validate(message), discover, egress }),
     allowedEndpoints,
     new Registrations({ openapi, mcp, sources: sourceStore, sealFor: { openapi: openApiSealFor, mcp: mcpSealFor } }),
   ];
@@ -193,7 +180,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     { name: 'egress', stop: () => egress.close() },
     { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
-    livenessSweeper(definitions, PRESENCE_MS, clock, logger),
+    livenessSweeper(definitions, host),
     endpoints,
     announcements(catalog, mcp, nats),
     sources,
@@ -203,10 +190,27 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   ];
 }
 
+/** At its start the registry asks executors to announce their tools; none is marked unavailable before they had time to answer. */
+const FIRST_SWEEP_MS = 2_000;
 /** Interval at which executors that stopped announcing are detected: calls to them fail until then. */
 const PRESENCE_MS = 1_000;
 /** Age at which the document of a `spec_url` without `refresh_seconds` is read again. */
 const OPENAPI_REFRESH_MS = 3_600_000;
+
+/** Periodically marks executors that stopped announcing. Their tools stay listed as unavailable. */
+function livenessSweeper(definitions: DefinitionService, { clock, logger }: ServiceHost): Rounds {
+  return new Rounds({
+    name: 'presence',
+    clock,
+    everyMs: PRESENCE_MS,
+    firstMs: FIRST_SWEEP_MS,
+    work: async () => {
+      for (const owner of await definitions.expire())
+        logger.warn({ source: owner }, 'a source stopped announcing; its tools are unavailable');
+    },
+    onFailure: (error) => logger.warn({ error }, 'the liveness of executors cannot be checked'),
+  });
+}
 
 /** Sets the gauges of tools per executor and of quarantined tools per source. The tenant is removed from the label to bound its values. */
 function countTools(catalog: Catalog, { metrics }: ServiceHost): void {

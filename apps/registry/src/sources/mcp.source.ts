@@ -1,13 +1,13 @@
 import { toToolError, type JsonObject, type ToolError } from '@toolfleet/contracts';
 import type { DiscoverMessage, DiscoverReply } from '@toolfleet/contracts/execution';
-import type { DefinitionRegister, DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
+import type { DefinitionRegisterReply, McpRegisterReply } from '@toolfleet/contracts/registry';
 import { START_SECONDS, type ToolSource } from '@toolfleet/contracts/tool-definition';
 import type { Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
 import type { Footing, SourceLook, StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
 import { toLookState } from './source-look.js';
-import { WatchedSources, type Watched } from './source-watch.js';
+import { WatchedSources, type SourceDeps, type Watched } from './source-watch.js';
 import {
   discoverMessage,
   mcpSource,
@@ -19,12 +19,9 @@ import {
 import { isFunctionEntry, type McpEntry } from '@toolfleet/fleet-file';
 import { NOTHING_REGISTERED, PREVIEWED, toRegisterReply } from './mcp-register-reply.js';
 
-interface McpSourceDeps {
+interface McpSourceDeps extends SourceDeps {
   /** `exec.mcp.discover`: only mcp-executor connects to MCP servers. */
   discover(message: DiscoverMessage, timeoutMs: number): Promise<DiscoverReply>;
-  register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
-  /** Records the outcome of a refresh; never rejects. */
-  keepLook(source: ToolSource, look: SourceLook): Promise<void>;
 }
 
 /** A server with a tool list that is requested again and again. */

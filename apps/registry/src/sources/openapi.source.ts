@@ -1,6 +1,5 @@
 import { jsonObject, ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type {
-  DefinitionRegister,
   DefinitionRegisterReply,
   OpenApiRegister,
   OpenApiRegisterReply,
@@ -23,15 +22,12 @@ import { openApiSource } from './openapi-definitions.js';
 import { faultLine, readOpenApiEntry, type Fault, type OpenApiEntry } from '@toolfleet/fleet-file';
 import type { SealFor } from './secrets.js';
 import { summarizeRefusals, toLookState } from './source-look.js';
-import { WatchedSources, type Watched } from './source-watch.js';
+import { WatchedSources, type SourceDeps, type Watched } from './source-watch.js';
 import { SpecReader, type LoadedSpec, type SpecReaderOptions } from './spec-reader.js';
 
-interface OpenApiSourceDeps {
-  register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
+interface OpenApiSourceDeps extends SourceDeps {
   egress: EgressClient;
   conversions: OpenApiConversions;
-  /** Records the outcome of a refresh; never rejects. */
-  keepLook(source: ToolSource, look: SourceLook): Promise<void>;
   /** Seals literal secrets of a registration; undefined when `REGISTRY_SECRET_KEY` is not set. */
   sealFor?: SealFor;
 }

@@ -1,9 +1,17 @@
 import { toToolError, type EpochMs, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import type { DefinitionRegister, DefinitionRegisterReply } from '@toolfleet/contracts/registry';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { KeyedMutex, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import type { Logger } from '@toolfleet/telemetry';
-import { registrationStamp, type SourceLook, type StoredRegistration } from '../definition-store.js';
+import { registrationStamp, type Footing, type SourceLook, type StoredRegistration } from '../definition-store.js';
 import { isSuperseded } from '../source-store.js';
+
+/** What every kind of source needs of the registry. */
+export interface SourceDeps {
+  register(message: DefinitionRegister, footing?: Footing): Promise<DefinitionRegisterReply>;
+  /** Records the outcome of a refresh; never rejects. */
+  keepLook(source: ToolSource, look: SourceLook): Promise<void>;
+}
 
 /** A source that is looked at again and again. */
 export interface Watched<E> {
@@ -35,8 +43,7 @@ export abstract class WatchedSources<E, W extends Watched<E>> {
   protected readonly stopped = new AbortController();
 
   constructor(
-    /** Records the outcome of a refresh; never rejects. */
-    protected readonly keepLook: (source: ToolSource, look: SourceLook) => Promise<void>,
+    protected readonly keepLook: SourceDeps['keepLook'],
     protected readonly clock: Clock,
     protected readonly logger: Logger,
   ) {}

@@ -172,28 +172,14 @@ export class ApiKeys {
    */
   async issue(spec: KeySpec, createdBy: string): Promise<{ token: string; key: KeyView }> {
     this.check(spec);
+    const { userId = spec.client } = spec;
+    const { root = { tenantId: spec.tenantId, userId, kind: 'operator' } } = spec;
+    const given = { ...spec, roles: spec.roles ?? [], tools: spec.tools ?? ['*'] };
     const now = this.clock.now();
     for (;;) {
       const { id, signed, token } = generateKey(this.settings.environment);
-      const record: ApiKeyRecord = {
-        id,
-        secretHash: this.hash(signed).toString('base64url'),
-        tenantId: spec.tenantId,
-        userId: spec.userId ?? spec.client,
-        client: spec.client,
-        roles: spec.roles ?? [],
-        tools: spec.tools ?? ['*'],
-        projects: spec.projects,
-        toolset: spec.toolset,
-        tier: spec.tier,
-        mcpMode: spec.mcpMode,
-        note: spec.note,
-        parentId: spec.parentId,
-        root: spec.root ?? { tenantId: spec.tenantId, userId: spec.userId ?? spec.client, kind: 'operator' },
-        createdAt: now,
-        createdBy,
-        expiresAt: spec.expiresAt,
-      };
+      const secretHash = this.hash(signed).toString('base64url');
+      const record: ApiKeyRecord = { ...given, id, secretHash, userId, root, createdAt: now, createdBy };
       const outcome = await this.store.create(record, now);
       if (outcome === 'created') return { token, key: toKeyView(record) };
       if (outcome === 'too_many') {

@@ -14,9 +14,9 @@ import {
   type Person,
   type Principal,
   type SpendingScopes,
-  isJsonObject,
   type Json,
 } from '@toolfleet/contracts';
+import { canonicalJson } from '@toolfleet/bounded-schema';
 import type { Clock } from '@toolfleet/resilience';
 import { isAuthenticated, narrowGlobs } from '@toolfleet/engine/access';
 
@@ -250,20 +250,11 @@ export function openRequestState(tokens: SignedTokens, binding: StateBinding, to
 
 function bindingHash({ principal, tool, arguments: args }: StateBinding): string {
   const { tenantId, userId, toolset } = principal;
-  const bound: Json[] = ['request_state', tenantId, userId, tool, sorted(args)];
+  const bound: Json[] = ['request_state', tenantId, userId, tool, args];
   // The same name may stand for another tool in another toolset, and another version may preset other arguments.
   if (toolset) bound.push([toolset.name, toolset.version ?? null]);
-  return createHash('sha256').update(JSON.stringify(bound)).digest('base64url');
-}
-
-/** Turns objects into sorted lists of entries: a repeated request may have its keys in another order. */
-function sorted(value: Json): Json {
-  if (Array.isArray(value)) return ['a', ...value.map(sorted)];
-  if (!isJsonObject(value)) return value;
-  const entries = Object.keys(value)
-    .toSorted()
-    .map((key): Json => [key, sorted(value[key] as Json)]);
-  return ['o', ...entries];
+  // A repeated request may have its keys in another order.
+  return createHash('sha256').update(canonicalJson(bound)).digest('base64url');
 }
 
 /** The user of a call and the grant that it acts with. */

@@ -13,7 +13,7 @@ import type { PastDefinitions } from './past-definitions.js';
 import type { PastFacts, PastReading } from './past-calls.js';
 import { MAX_ORDERED } from './rate-limit-test.js';
 import { hasReached } from './reached.js';
-import { HOW_FAR, PASSED, RuleTally, type Verdict } from './rule-tally.js';
+import { PASSED, RuleTally, type Verdict } from './rule-tally.js';
 
 const FACTS = [
   'tenant_id',
@@ -59,10 +59,7 @@ export async function testBudget(
   const moments: Moment[] = [];
   for await (const facts of reading.rows(FACTS, { each: true, maxRows: MAX_ORDERED })) {
     const isCounted = facts.ended_at >= from;
-    const isReached = hasReached('budget', facts);
-    if (isReached === undefined && isCounted) tally.add(facts, { is: 'undecidable', fact: HOW_FAR }, false);
-    if (isReached === false && isCounted) tally.skip(facts);
-    if (!isReached) continue;
+    if (!(isCounted ? tally.cameTo('budget', facts) : hasReached('budget', facts))) continue;
     const found = definitions.of(facts);
     const definition = found instanceof Promise ? await found : found;
     const call: SimulatedCall = { facts, reserved: definition && reservedMicroUsd(definition) };

@@ -4,8 +4,7 @@ import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { RecordedPolicy, UnknownFact, type PastCall } from '@toolfleet/engine-adapters';
 import type { PastFacts, PastReading } from './past-calls.js';
 import type { PastDefinitions } from './past-definitions.js';
-import { hasReached } from './reached.js';
-import { HOW_FAR, PASSED, RuleTally, type Verdict } from './rule-tally.js';
+import { PASSED, RuleTally, type Verdict } from './rule-tally.js';
 
 /** Facts that every test needs. */
 const ALWAYS = ['tool', 'code', 'transport'] as const satisfies CallFact[];
@@ -73,15 +72,8 @@ async function decideAll(test: PolicyTest, reading: PastReading, wanted: Readonl
   const tally = new RuleTally();
   for await (const row of reading.rows([...wanted], { each })) {
     const facts: Facts = row;
-    const isReached = hasReached('policy', facts);
-    if (isReached === false) {
-      tally.skip(facts);
-      continue;
-    }
-    const verdict: Verdict =
-      isReached === undefined
-        ? { is: 'undecidable', fact: HOW_FAR }
-        : await decide(test, facts, (fact) => needs(fact, wanted, each));
+    if (!tally.cameTo('policy', facts)) continue;
+    const verdict = await decide(test, facts, (fact) => needs(fact, wanted, each));
     tally.add(facts, verdict, facts.code === 'POLICY_DENIED' || facts.code === 'APPROVAL_REQUIRED');
   }
   return { reading, tally };

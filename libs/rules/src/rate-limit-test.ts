@@ -2,8 +2,7 @@ import { toolRate } from '@toolfleet/engine';
 import { takeToken } from '@toolfleet/resilience';
 import type { PastDefinitions } from './past-definitions.js';
 import type { PastFacts, PastReading } from './past-calls.js';
-import { hasReached } from './reached.js';
-import { HOW_FAR, PASSED, RuleTally, type Verdict } from './rule-tally.js';
+import { PASSED, RuleTally, type Verdict } from './rule-tally.js';
 
 /** Calls that are held in memory to be put in order. */
 export const MAX_ORDERED = 300_000;
@@ -23,10 +22,8 @@ export async function testRateLimit(
   const tally = new RuleTally();
   const calls: { at: number; facts: Facts }[] = [];
   for await (const facts of reading.rows(FACTS, { each: true, maxRows: MAX_ORDERED })) {
-    const isReached = hasReached('rate_limit', facts);
-    if (isReached === undefined) tally.add(facts, { is: 'undecidable', fact: HOW_FAR }, false);
-    else if (isReached) calls.push({ at: facts.ended_at - facts.duration_ms + facts.admit_ms, facts });
-    else tally.skip(facts);
+    if (tally.cameTo('rate_limit', facts))
+      calls.push({ at: facts.ended_at - facts.duration_ms + facts.admit_ms, facts });
   }
   calls.sort((one, other) => one.at - other.at);
   const rate = toolRate({ rate_limit: rule.per_minute });

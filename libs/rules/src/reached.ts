@@ -2,7 +2,13 @@ import type { ErrorCode } from '@toolfleet/contracts';
 
 /** Checks of a call that rules belong to, in their order. */
 const CHECKS = ['policy', 'rate_limit', 'budget'] as const;
-type Check = (typeof CHECKS)[number];
+export type Check = (typeof CHECKS)[number];
+
+/** How far a call got, as it is recorded. */
+export interface Refused {
+  transport: string;
+  code: string | null;
+}
 
 /** The last check that a call had come to when it was refused with a code; null: it ended before all. Codes that are not here leave it open. */
 const LAST_CHECK: Partial<Record<ErrorCode, Check | null>> = {
@@ -31,10 +37,7 @@ const LAST_CHECK: Partial<Record<ErrorCode, Check | null>> = {
 };
 
 /** Whether a recorded call came to a check; undefined if its record does not say how far it got. */
-export function hasReached(
-  check: Check,
-  { transport, code }: { transport: string; code: string | null },
-): boolean | undefined {
+export function hasReached(check: Check, { transport, code }: Refused): boolean | undefined {
   // Whatever was sent to its tool has passed all of them.
   if (transport !== 'not_sent') return true;
   // A cached or repeated result answered it, after the policy.

@@ -1,4 +1,5 @@
 import type { RuleTestResult } from '@toolfleet/contracts/resources';
+import { hasReached, type Check, type Refused } from './reached.js';
 
 /** Verdict of a rule on a past call. */
 export type Verdict =
@@ -40,6 +41,14 @@ export class RuleTally {
   /** Calls that did not come to the rule. */
   skip({ calls }: Pick<TalliedCall, 'calls'>): void {
     this.#counts.not_reached += calls;
+  }
+
+  /** Whether calls came to a check. Those that did not, or of which the record does not say it, are counted here. */
+  cameTo(check: Check, call: TalliedCall & Refused): boolean {
+    const isReached = hasReached(check, call);
+    if (isReached === undefined) this.add(call, { is: 'undecidable', fact: HOW_FAR }, false);
+    else if (!isReached) this.skip(call);
+    return isReached === true;
   }
 
   /** @param wasRefused a rule of this kind refused the calls then */

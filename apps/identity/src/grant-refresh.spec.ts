@@ -128,7 +128,7 @@ describe('two replicas that refresh a grant', () => {
     const grace = async (user: string): Promise<OpenGrant> => {
       const { grant_id: id } = await connected(user, one);
       const granted = { ...auth, refresh_grace_seconds: 30 };
-      expect(await one.find({ tenant_id: 'acme', user_id: user, source: SOURCE }, granted)).toEqual({ id });
+      expect(await one.find({ tenant_id: 'acme', user_id: user, source: SOURCE }, granted)).toEqual({ grant_id: id });
       return (await one.open(id))!;
     };
     const sent: string[] = [];
@@ -183,7 +183,7 @@ describe('two replicas that refresh a grant', () => {
       return client.refresh(given[0], given[1], 'a refresh token that is not valid');
     });
     await expect(refused.refresh(grant, 0)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' });
-    const { id, reason } = await two.find(grant, auth);
+    const { grant_id: id, reason } = await two.find(grant, auth);
     expect([id === undefined, reason]).toEqual([false, undefined]);
   });
 

@@ -48,8 +48,7 @@ export class Grants {
     const { auth, tenant_id, user_id, source } = query;
     if (usesSignIn(auth)) return this.deps.exchanged.find(query);
     const owner = { tenant_id, user_id, source };
-    const { id, reason } = await this.deps.store.find(owner, auth);
-    return { ...(id !== undefined && { grant_id: id }), ...(reason !== undefined && { reason }) };
+    return this.deps.store.find(owner, auth);
   }
 
   /** Stores a personal key. @throws ToolError REQUEST_INVALID for a source that takes none */

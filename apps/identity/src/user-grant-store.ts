@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { EpochMs, Milliseconds } from '@toolfleet/contracts';
-import type { GrantsChanged, UserGrant } from '@toolfleet/contracts/identity';
+import type { GrantFindReply, GrantsChanged, UserGrant } from '@toolfleet/contracts/identity';
 import type { UserAuth, UserAuthMode } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
 import { ofOwner } from '@toolfleet/database';
@@ -65,7 +65,7 @@ export class UserGrantStore {
   ) {}
 
   /** The grant of a user for a source as it is configured now. */
-  async find(owner: UserGrantOwner, auth: UserAuth): Promise<{ id?: string; reason?: string }> {
+  async find(owner: UserGrantOwner, auth: UserAuth): Promise<GrantFindReply> {
     const row = await this.#ofOwner(owner).select(['grant_id', 'binding', 'reason', 'auth']).executeTakeFirst();
     if (!row) return {};
     if (row.binding !== bindingOf(auth)) return { reason: 'the source asks for another authorization since' };
@@ -74,7 +74,7 @@ export class UserGrantStore {
     const known = row.auth && grantedAs(auth, row.auth);
     if (JSON.stringify(row.auth) !== JSON.stringify(known))
       await this.db.updateTable('user_grant').set({ auth: known }).where('grant_id', '=', row.grant_id).execute();
-    return { id: row.grant_id };
+    return { grant_id: row.grant_id };
   }
 
   /**

@@ -5,15 +5,9 @@ import type { Authenticate } from './authenticate.js';
 import { TokenRefused } from './credential.js';
 
 /** Why a request was rejected before it became a call. */
-type RejectionReason = 'unauthenticated' | 'auth_unavailable' | 'key_limit' | 'address_limit' | 'connection_limit';
+const REASONS = ['unauthenticated', 'auth_unavailable', 'key_limit', 'address_limit', 'connection_limit'] as const;
+type RejectionReason = (typeof REASONS)[number];
 
-const REASONS: readonly RejectionReason[] = [
-  'unauthenticated',
-  'auth_unavailable',
-  'key_limit',
-  'address_limit',
-  'connection_limit',
-];
 /** One log line in this interval, whatever the number of rejections: callers choose how many there are. */
 const LOG_EVERY_MS = 10_000;
 /** Different reasons of refused tokens in one line. */

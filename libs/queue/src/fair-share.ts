@@ -25,6 +25,7 @@ import {
   type JobsOptions,
 } from 'bullmq';
 import { unmarked } from '@toolfleet/contracts/json-text';
+import { defineAround } from './redis-scripts.js';
 
 const TAKE_PLACE = readFileSync(new URL('../lua/take-place.lua', import.meta.url), 'utf8');
 const COMMAND = 'addAtPlace';
@@ -59,11 +60,6 @@ export class MovedJob extends Error {
   }
 }
 
-/** The part of ioredis that keeps the defined scripts. */
-interface WithScripts {
-  scriptsSet: Record<string, { lua: string } | undefined>;
-}
-
 class FairQueueBackend extends RedisQueueBackend {
   /** BullMQ has written the data; the queue marked its large integers. */
   override addJob(...[job, ...rest]: Parameters<RedisQueueBackend['addJob']>): Promise<string> {
@@ -78,7 +74,11 @@ class FairQueueBackend extends RedisQueueBackend {
     const { share } = (job.opts as unknown as { place: PlaceRequest }).place;
     const ourKeys = [this.queue.toKey('places'), this.queue.toKey('wait'), this.queue.toKey(`large:${share}`)];
     const redis = client as IRedisClient;
-    this.#define(redis);
+    defineAround(redis, COMMAND, {
+      command: 'addPrioritizedJob',
+      keys: BULLMQ_KEYS + ourKeys.length,
+      around: (lua) => `${TAKE_PLACE}\n${lua}`,
+    });
     const added = await redis.runCommand(COMMAND, [
       ...values.slice(0, BULLMQ_KEYS),
       ...ourKeys,
@@ -88,15 +88,6 @@ class FairQueueBackend extends RedisQueueBackend {
     if (added === -1) throw new NoPlace('bytes');
     if (Array.isArray(added)) throw new MovedJob(Number(added[0]));
     return added as string;
-  }
-
-  /** Defines the combined script once per connection, after BullMQ has defined its own. */
-  #define(redis: IRedisClient): void {
-    const { scriptsSet } = redis as unknown as WithScripts;
-    if (scriptsSet[COMMAND]) return;
-    const bullmqScript = scriptsSet[`addPrioritizedJob:${this.version}`];
-    if (!bullmqScript) throw new Error('BullMQ defines no script addPrioritizedJob; its version is not supported');
-    redis.defineCommand(COMMAND, { numberOfKeys: BULLMQ_KEYS + 3, lua: `${TAKE_PLACE}\n${bullmqScript.lua}` });
   }
 }
 

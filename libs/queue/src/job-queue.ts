@@ -35,7 +35,7 @@ interface JobQueueOptions<D extends JobData = JobData> {
   /** How long records of successful jobs are kept. Default `retentionSeconds`. */
   completedSeconds?: number;
   retentionCount?: number;
-  /** The share of a job, such as its tenant. Jobs without a priority are taken in fair order between shares, in each shard. */
+  /** The share of a job, such as its tenant. Jobs are taken in fair order between shares, in each shard. */
   shareOf?: (data: D) => string;
 }
 
@@ -72,13 +72,12 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   }
 
   /**
-   * Adds a job; adding the same id twice gives one job. `priority` 1 is taken first. Jobs without a priority come before all others, so
-   * a queue uses priorities for all jobs or for none. The record of a job with `removeWhenDone` goes when it has succeeded.
+   * Adds a job; adding the same id twice gives one job. The record of a job with `removeWhenDone` goes when it has succeeded.
    * @throws ToolError QUEUE_FULL, or SERVICE_UNAVAILABLE while Redis is unavailable
    */
-  async add(jobId: string, data: D, options: { priority?: number; removeWhenDone?: boolean } = {}): Promise<void> {
+  async add(jobId: string, data: D, options: { removeWhenDone?: boolean } = {}): Promise<void> {
     const queued = { ...data, queued_at: data.queued_at ?? this.time.now() };
-    const share = options.priority === undefined ? this.options.shareOf?.(data) : undefined;
+    const share = this.options.shareOf?.(data);
     const limits = { most: this.#maxLength, mostBytes: Math.ceil(this.#maxShareBytes / this.#count) };
     const job = { ...options, ...limits, jobId, data: queued, share };
     try {

@@ -8,7 +8,7 @@ import { servedShards, shardPrefix } from './queue-shards.js';
 import type { RedisTime } from './redis-time.js';
 import { ShardSlots } from './shard-slots.js';
 import { TakingWorker } from './taking-worker.js';
-import { CancelledJobs, JobQuestions, JobReplies, type StoppableJob } from './worker-messages.js';
+import { CancelledJobs, JobQuestions, JobReplies } from './worker-messages.js';
 import { isVouched, VOUCHED_MS } from './vouched-jobs.js';
 import { SlotReport, SlotShares } from './worker-slots.js';
 
@@ -58,11 +58,6 @@ const UNVOUCHED_MS = 1_000;
 /** A job that lost its worker twice fails as WORKER_LOST instead of being retried indefinitely. */
 const MAX_LOST = 1;
 
-/** A started job. */
-interface StartedJob<R> {
-  result: Promise<R>;
-}
-
 /**
  * Lifecycle component that runs the jobs of one queue, from all its shards. BullMQ delivers at least once: a worker that is suspended
  * longer than its lock (5 s) loses the job to another one, so handlers of tools with effects claim the call in the journal first.
@@ -78,10 +73,10 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   readonly #takers: TakingWorker<D, R>[] = [];
   readonly #shardSlots: ShardSlots;
   #cancelShardsCheck: CancelTimer = () => undefined;
-  readonly #running = new Map<string, StoppableJob>();
-  readonly #startedJobs = new WeakMap<Job<D, R>, StartedJob<R>>();
+  readonly #running = new Map<string, AbortController>();
+  readonly #startedJobs = new WeakMap<Job<D, R>, Promise<R>>();
   /** Runs in this process by job id. */
-  readonly #runs = new Map<string, StartedJob<R>>();
+  readonly #runs = new Map<string, Promise<R>>();
   readonly #replies: JobReplies<D, R>;
   readonly #cancels: CancelledJobs;
   readonly #questions: JobQuestions<D> | undefined;
@@ -136,8 +131,8 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   /** Aborts running jobs. A job with an endless handler runs again on another worker after its lock expires. */
   async stop(): Promise<void> {
-    for (const { abort } of this.#running.values()) {
-      abort.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
+    for (const running of this.#running.values()) {
+      running.abort(new ToolError('SERVICE_UNAVAILABLE', { message: 'The worker is stopping' }));
     }
     this.#slots.stop();
     this.#cancels.stop();
@@ -170,11 +165,9 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       }
       taker.run().catch((error: unknown) => onFault?.(error));
     }
-    if (!this.#closing) this.#cancelShardsCheck = this.#clock.after(SHARDS_CHECK_MS, () => void this.#checkShards());
-  }
-
-  async #checkShards(): Promise<void> {
-    await this.#serveShards().catch((error: unknown) => this.options.onFault?.(error));
+    if (this.#closing) return;
+    const serve = (): void => void this.#serveShards().catch((error: unknown) => onFault?.(error));
+    this.#cancelShardsCheck = this.#clock.after(SHARDS_CHECK_MS, serve);
   }
 
   #newTaker(shard: number): TakingWorker<D, R> {
@@ -213,7 +206,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
   async #process(job: Job<D, R>, token: string | undefined): Promise<R> {
     const stopRenewing = this.#renewLock(job, token ?? '');
     try {
-      return await this.#start(job).result;
+      return await this.#start(job);
     } catch (error) {
       if (error instanceof RetryLater) {
         await job.moveToDelayed(this.#clock.now() + error.delayMs, token);
@@ -265,7 +258,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
 
   #abortLost({ id }: Job<D, R>): void {
     const reason = new ToolError('CANCELLED', { message: 'The job has ended on another worker' });
-    this.#running.get(id as string)?.abort.abort(reason);
+    this.#running.get(id as string)?.abort(reason);
   }
 
   /**
@@ -273,7 +266,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
    * BullMQ will fail without running it (its workers died) is never started. A worker that was suspended, lost a job and takes it
    * again still runs it; the second taking shares that run.
    */
-  #start(job: Job<D, R>): StartedJob<R> {
+  #start(job: Job<D, R>): Promise<R> {
     const jobId = job.id as string;
     const known = this.#startedJobs.get(job) ?? this.#runs.get(jobId);
     if (known) {
@@ -281,28 +274,28 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       return known;
     }
     const result = this.#runInSlot(job).finally(() => this.#runs.delete(jobId));
-    const started = { result };
     result.catch(() => undefined); // `#process` awaits the result later
-    this.#startedJobs.set(job, started);
-    this.#runs.set(jobId, started);
-    return started;
+    this.#startedJobs.set(job, result);
+    this.#runs.set(jobId, result);
+    return result;
   }
 
   /** @throws RetryLater when the share of the job has all the slots it may have */
   async #runInSlot(job: Job<D, R>): Promise<R> {
     const share = this.options.shareOf?.(job.data);
-    if (share === undefined) return this.#run(job, new AbortController());
+    if (share === undefined) return this.#run(job);
     const { parkedMs } = await this.#shares.take(share, job);
     if (parkedMs !== undefined) throw new RetryLater(parkedMs);
     try {
-      return await this.#run(job, new AbortController());
+      return await this.#run(job);
     } finally {
       this.#shares.free(share);
     }
   }
 
-  async #run(job: Job<D, R>, abort: AbortController): Promise<R> {
+  async #run(job: Job<D, R>): Promise<R> {
     const { data } = job;
+    const abort = new AbortController();
     const jobId = job.id as string;
     const { time, metrics, queue } = this.options;
     const queuedMs = data.queued_at === undefined ? 0 : Math.max(0, time.now() - data.queued_at);
@@ -317,7 +310,7 @@ export class JobWorker<D extends JobData = JobData, R = unknown> {
       leftMs === undefined
         ? () => undefined
         : this.#clock.after(leftMs, () => abort.abort(new ToolError('DEADLINE_EXCEEDED')));
-    this.#running.set(jobId, { callId: data.call_id, abort });
+    this.#running.set(jobId, abort);
     if (this.#cancels.takeEarly(jobId)) abort.abort(new ToolError('CANCELLED'));
     this.#measureSlots();
     try {

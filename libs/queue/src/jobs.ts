@@ -1,4 +1,12 @@
-import { toToolError, type EpochMs, type Milliseconds, type ToolError } from '@toolfleet/contracts';
+import {
+  isJsonObject,
+  toToolError,
+  type EpochMs,
+  type JsonObject,
+  type Milliseconds,
+  type ToolError,
+} from '@toolfleet/contracts';
+import { parseExact } from '@toolfleet/contracts/json-text';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
 import { shardPrefix } from './queue-shards.js';
 import { errorFromBody, internalErrorBody, type InternalErrorBody } from '@toolfleet/contracts/wire';
@@ -26,8 +34,6 @@ export interface JobRecord<R> {
   isHeld: boolean;
   result?: R;
   error?: ToolError;
-  /** Epoch ms. */
-  finishedAt?: EpochMs;
 }
 
 /** A running job, as its handler sees it. */
@@ -79,6 +85,16 @@ export type ReplyMessage<R> =
   | { type: 'ask'; job_id: string; call_id: string; ask_id: string; answer_channel: string; question: unknown }
   /** Instead of a question that was sent before and has no answer yet: questions may be large. */
   | { type: 'remind'; job_id: string; call_id: string; ask_id: string; answer_channel: string };
+
+/** A message of a channel; one without members for text that is not a JSON object. */
+export function readMessage(text: string): JsonObject {
+  try {
+    const { value } = parseExact(text);
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
 
 /** How long a job record is kept (`CALL_RESULT_TTL_SECONDS`). */
 export const DEFAULT_RETENTION_SECONDS = 86_400;

@@ -32,10 +32,9 @@ export interface ShardRecord<R> extends JobRecord<R> {
 interface NewJob {
   jobId: string;
   data: JobData;
-  priority?: number | undefined;
   /** Its record goes when it has succeeded. */
   removeWhenDone?: boolean | undefined;
-  /** Places the job in fair order; absent for a job with a priority. */
+  /** Places the job in fair order; absent in a queue without shares. */
   share?: string | undefined;
   /** Jobs that may wait, and bytes of the large jobs of a share. */
   most: number;
@@ -99,7 +98,7 @@ export class QueueShard<R> {
    * @returns the shard in which the job has to be added instead; undefined when it is here
    * @throws NoPlace when the queue is full
    */
-  async add({ jobId, priority, removeWhenDone, share, most, mostBytes, ...job }: NewJob): Promise<number | undefined> {
+  async add({ jobId, removeWhenDone, share, most, mostBytes, ...job }: NewJob): Promise<number | undefined> {
     const { queue, redis, index } = this.options;
     const data = toMarked(job.data);
     this.#adding++;
@@ -111,7 +110,7 @@ export class QueueShard<R> {
         return undefined;
       }
       if ((await this.#waiting()) + this.#adding > most) throw new NoPlace('jobs');
-      await this.#queue.add(queue, data, { ...entry, priority });
+      await this.#queue.add(queue, data, entry);
       return toShard(await redis.hget(jobKey(queue, jobId, index), 'moved'));
     } catch (error) {
       if (error instanceof MovedJob) return error.shard;
@@ -139,11 +138,8 @@ export class QueueShard<R> {
       redis.exists(`${key}:lock`),
     ]);
     const isHeld = locks > 0;
-    if (finishedOn) {
-      const finishedAt = Number(finishedOn);
-      if (reason) return { state: 'failed', isHeld, error: parseFailure(reason), finishedAt };
-      return { state: 'completed', isHeld, result: parse<R>(value), finishedAt };
-    }
+    if (finishedOn && reason) return { state: 'failed', isHeld, error: parseFailure(reason) };
+    if (finishedOn) return { state: 'completed', isHeld, result: parse<R>(value) };
     if (!timestamp) return { state: 'unknown', isHeld, movedTo: toShard(moved) };
     return { state: processedOn ? 'active' : 'waiting', isHeld };
   }

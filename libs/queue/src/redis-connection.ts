@@ -2,6 +2,7 @@
  * Connections to Redis (see redis-address.ts for addresses). They are opened lazily, so that a service can be wired before its broker is
  * running, and reconnect without limit. An outage is logged once when it starts and once when it ends.
  */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { TLSSocket } from 'node:tls';
 import { isDevelopment } from '@toolfleet/contracts';
@@ -188,7 +189,7 @@ export async function openRedis(client: Redis, url: string): Promise<void> {
   const onError = (error: unknown): void => void (lastError = error);
   client.on('error', onError);
   try {
-    const opening = client.status === 'wait' || client.status === 'end' ? client.connect() : untilReady(client);
+    const opening = client.status === 'wait' || client.status === 'end' ? client.connect() : once(client, 'ready');
     await Promise.race([opening, openTimeout()]);
   } catch (error) {
     const known = lastError ?? error;
@@ -244,18 +245,7 @@ function primaries(client: Redis): Redis[] {
  * server that hangs keeps its connections, so their state shows nothing. Of a cluster one primary has to answer, because the keys of the
  * others can still be used.
  */
-export function redisComponent(
-  client: Redis,
-  url: string,
-  name = 'redis',
-): {
-  name: string;
-  settings: readonly string[];
-  start(): Promise<void>;
-  ready(): Promise<boolean>;
-  expiresAt(): Date | undefined;
-  stop(): Promise<void>;
-} {
+export function redisComponent(client: Redis, url: string, name = 'redis') {
   let probe: Promise<boolean> | undefined;
   const ping = () =>
     Promise.any(primaries(client).map((node) => node.ping())).then(
@@ -357,21 +347,6 @@ function openTimeout(): Promise<never> {
   const signal = AbortSignal.timeout(OPEN_TIMEOUT_MS);
   return new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(new Error(`not usable within ${OPEN_TIMEOUT_MS} ms`)));
-  });
-}
-
-function untilReady(client: Redis): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = (error?: unknown): void => {
-      client.off('ready', onReady);
-      client.off('error', onError);
-      if (error === undefined) resolve();
-      else reject(error);
-    };
-    const onReady = (): void => end();
-    const onError = (error: unknown): void => end(error);
-    client.on('ready', onReady);
-    client.on('error', onError);
   });
 }
 

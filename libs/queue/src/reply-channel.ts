@@ -1,12 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { isJsonObject, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
-import { parseExact } from '@toolfleet/contracts/json-text';
+import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { errorFromBody } from '@toolfleet/contracts/wire';
 import { onAbort, SystemClock, TimedOut, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { traceparent } from '@toolfleet/telemetry';
 import type { JobQueue } from './job-queue.js';
-import { answerChannel, replyChannel, toJobId, type JobData, type JobProgress, type ReplyMessage } from './jobs.js';
+import {
+  answerChannel,
+  readMessage,
+  replyChannel,
+  toJobId,
+  type JobData,
+  type JobProgress,
+  type ReplyMessage,
+} from './jobs.js';
 
 interface ReplyChannelOptions {
   /** Connection with role `blocking`; the channel duplicates it to subscribe. */
@@ -27,7 +34,6 @@ interface SubmitOptions {
   runMs?: Milliseconds;
   /** Aborted when the job must not start any more. A job that no worker has is removed then; its reason is a ToolError. */
   startUntil?: AbortSignal;
-  priority?: number;
   onProgress?: (progress: JobProgress) => void;
   /**
    * Answers the questions of the job. Questions are repeated: the same one has to get the same answer. `bytes` is the size of
@@ -215,7 +221,7 @@ export class ReplyChannel {
         reply_channel: channel,
         deadline_at: queue.time.fromLocal(options.deadlineAt),
       };
-      const added = queue.add(jobId, job, { priority: options.priority });
+      const added = queue.add(jobId, job);
       // A reply or the deadline can arrive while `add` still waits for Redis.
       await Promise.race([
         added,
@@ -256,8 +262,9 @@ export class ReplyChannel {
   }
 
   #received(channel: string, text: string): void {
-    const [message, queue] = [parse(text), this.#queues.get(channel)];
-    const pending = message && queue && this.#pending.get(toKey(queue, message.job_id));
+    const message = readMessage(text) as ReplyMessage<unknown>;
+    const queue = this.#queues.get(channel);
+    const pending = queue && this.#pending.get(toKey(queue, message.job_id));
     if (!pending) return;
     if (message.type === 'result') pending.resolve(message.reply);
     else if (message.type === 'error') pending.reject(errorFromBody(message.error));
@@ -368,13 +375,3 @@ const neverHeld = ({ heldSince }: PendingJob, error: ToolError): ToolError =>
   heldSince === undefined ? error.withFacts({ begun: 'no' }) : error;
 
 const toKey = (queue: string, jobId: string): string => `${queue}/${jobId}`;
-
-/** Undefined for text that is not a JSON object. */
-function parse(text: string): ReplyMessage<unknown> | undefined {
-  try {
-    const { value } = parseExact(text);
-    return isJsonObject(value) ? (value as unknown as ReplyMessage<unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
-}

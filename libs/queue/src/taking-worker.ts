@@ -15,6 +15,7 @@ import type { Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { isNotConnectionError, Worker, type IRedisClient, type Job, type Processor, type WorkerOptions } from 'bullmq';
 import type { JobData } from './jobs.js';
+import { defineAround } from './redis-scripts.js';
 import type { ShardSlots } from './shard-slots.js';
 
 const FORGET_MARKER = readFileSync(new URL('../lua/forget-marker.lua', import.meta.url), 'utf8');
@@ -25,11 +26,6 @@ const LATER_S = 0.05;
 
 /** Data of more bytes take more than a millisecond to parse. */
 const LARGE_DATA = 64 * 1024;
-
-/** The part of ioredis that keeps the defined scripts. */
-interface WithScripts {
-  scriptsSet: Record<string, { lua: string } | undefined>;
-}
 
 /** The part of BullMQ's worker that waits for jobs. */
 interface Waiting {
@@ -73,7 +69,11 @@ export class TakingWorker<D extends JobData, R> extends Worker<D, R> {
     backend.execCommand = async (client, command, args) => {
       if (command !== 'moveToActive' && command !== 'moveToFinished') return run(client, command, args);
       const script = `${command}ForgettingMarker`;
-      define(client as IRedisClient, { script, command, keys: GIVING[command] });
+      defineAround(client as IRedisClient, script, {
+        command,
+        keys: GIVING[command],
+        around: (lua) => `local taken = (function()\n${lua}\nend)()\n${FORGET_MARKER}`,
+      });
       const taken: unknown = await (client as IRedisClient).runCommand(script, args);
       if (Array.isArray(taken) && taken[4] === 1) this.#lastId = String(taken[1]);
       return taken;
@@ -173,18 +173,4 @@ export class TakingWorker<D extends JobData, R> extends Worker<D, R> {
     if (job && jobId === this.#lastId) Object.assign(this, { drained: true });
     return job;
   }
-}
-
-/** Defines a script once per connection, after BullMQ has defined its own. */
-function define(
-  redis: IRedisClient,
-  { script, command, keys }: { script: string; command: string; keys: number },
-): void {
-  const { scriptsSet } = redis as unknown as WithScripts;
-  if (scriptsSet[script]) return;
-  // Its name has the version of BullMQ.
-  const [, bullmqScript] = Object.entries(scriptsSet).find(([name]) => name.startsWith(`${command}:`)) ?? [];
-  if (!bullmqScript) throw new Error(`BullMQ defines no script ${command}; its version is not supported`);
-  const lua = `local taken = (function()\n${bullmqScript.lua}\nend)()\n${FORGET_MARKER}`;
-  redis.defineCommand(script, { numberOfKeys: keys, lua });
 }

@@ -1,7 +1,7 @@
 /** The messages of a worker: cancellations it receives, and replies it sends. */
 import { randomUUID } from 'node:crypto';
-import { isJsonObject, ToolError } from '@toolfleet/contracts';
-import { parseExact, toExactJson } from '@toolfleet/contracts/json-text';
+import { ToolError } from '@toolfleet/contracts';
+import { toExactJson } from '@toolfleet/contracts/json-text';
 import { internalErrorBody } from '@toolfleet/contracts/wire';
 import type { CancelTimer, Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
@@ -9,6 +9,7 @@ import {
   answerChannel,
   cancelChannel,
   parseFailure,
+  readMessage,
   type JobData,
   type JobProgress,
   type ReplyMessage,
@@ -92,7 +93,7 @@ export class JobQuestions<D extends JobData> {
     this.#own = answerChannel(queue, randomUUID());
     this.#all = answerChannel(queue, 'all');
     subscriber.on('error', () => undefined); // the connection it was duplicated from logs outages
-    subscriber.on('message', (channel: string, text: string) => this.#onMessage(channel, parse(text)));
+    subscriber.on('message', (channel: string, text: string) => this.#onMessage(channel, readMessage(text)));
   }
 
   async start(): Promise<void> {
@@ -173,12 +174,6 @@ export class JobQuestions<D extends JobData> {
   }
 }
 
-/** A running job that can be aborted. */
-export interface StoppableJob {
-  callId: string;
-  abort: AbortController;
-}
-
 /** Longest time between taking and starting a job on a slow network. */
 const EARLY_CANCEL_MS = 10_000;
 const MAX_EARLY_CANCELS = 10_000;
@@ -195,7 +190,8 @@ export class CancelledJobs {
     private readonly subscriber: Redis,
     private readonly queue: string,
     private readonly clock: Clock,
-    private readonly running: ReadonlyMap<string, StoppableJob>,
+    /** Running jobs by their id. */
+    private readonly running: ReadonlyMap<string, AbortController>,
   ) {
     subscriber.on('error', () => undefined); // the connection it was duplicated from logs outages
     subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
@@ -216,23 +212,12 @@ export class CancelledJobs {
   }
 
   #onMessage(text: string): void {
-    const message = parse(text);
-    const jobId = message['job_id'];
-    for (const [id, { callId, abort }] of this.running) {
-      if (jobId === id || message['call_id'] === callId) abort.abort(new ToolError('CANCELLED'));
-    }
-    if (typeof jobId !== 'string' || this.running.has(jobId)) return;
+    const { job_id: jobId } = readMessage(text);
+    if (typeof jobId !== 'string') return;
+    const running = this.running.get(jobId);
+    if (running) return running.abort(new ToolError('CANCELLED'));
     const now = this.clock.monotonic();
     for (const [id, until] of this.#early) if (until < now) this.#early.delete(id);
     if (this.#early.size < MAX_EARLY_CANCELS) this.#early.set(jobId, now + EARLY_CANCEL_MS);
-  }
-}
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    const { value } = parseExact(text);
-    return isJsonObject(value) ? value : {};
-  } catch {
-    return {};
   }
 }

@@ -5,12 +5,12 @@ import { nestLogger, nestComponent } from './nest-component.js';
 describe('a Nest application as a component', () => {
   it('is built and opened at start, drained, and closed at stop', async () => {
     const steps: string[] = [];
-    const part = nestComponent({
-      name: 'app',
-      create: async () => ({ close: async () => steps.push('close') }),
-      listen: async () => steps.push('listen'),
-      drain: async () => steps.push('drain'),
-    });
+    const app = { listen: async () => steps.push('listen'), close: async () => steps.push('close') };
+    const part = nestComponent(
+      'app',
+      async () => app,
+      async () => steps.push('drain'),
+    );
     expect(await part.ready?.()).toBe(false);
     await part.start?.();
     expect(await part.ready?.()).toBe(true);
@@ -22,17 +22,18 @@ describe('a Nest application as a component', () => {
   it('leaves nothing open when listening fails, and can be restarted', async () => {
     let made = 0;
     let closed = 0;
-    const part = nestComponent({
-      name: 'app',
-      create: async () => ({ id: ++made, close: async () => void closed++ }),
-      listen: async (app) => {
-        if (app.id === 1) throw new Error('port is taken');
-      },
-    });
+    const listen = async (id: number): Promise<void> => {
+      if (id === 1) throw new Error('port is taken');
+    };
+    const create = async () => {
+      const id = ++made;
+      return { listen: () => listen(id), close: async () => void closed++ };
+    };
+    const part = nestComponent('app', create, async () => undefined);
     await expect(part.start?.()).rejects.toThrow('port is taken');
     expect([closed, await part.ready?.()]).toEqual([1, false]);
     await part.start?.();
-    expect(part.app?.id).toBe(2);
+    expect([made, closed, await part.ready?.()]).toEqual([2, 1, true]);
   });
 
   it('logs through the service, its start-up messages at debug', () => {

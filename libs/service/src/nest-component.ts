@@ -1,10 +1,10 @@
-import type { DynamicModule, LoggerService, Type } from '@nestjs/common';
+import type { DynamicModule, LoggerService } from '@nestjs/common';
 import type { Logger } from '@toolfleet/telemetry';
 import type { LifecycleComponent } from './lifecycle.js';
 
-/** Common parts of Nest applications. */
-interface NestApplication {
-  init?(): Promise<unknown>;
+/** The part of a Nest microservice that a component needs. */
+interface Microservice {
+  listen(): Promise<unknown>;
   close(): Promise<unknown>;
 }
 
@@ -17,27 +17,21 @@ interface Strategy {
 }
 
 /**
- * A Nest application as a lifecycle component. `create` builds it (module, adapter, microservice), `listen` opens it; both run again
- * when a start is retried. `drain` stops taking work and waits for work in flight; `stop` closes the application with its lifecycle
- * hooks.
+ * A Nest application as a lifecycle component. `create` builds it, again when a start is retried. `drain` stops taking work and waits
+ * for work in flight; the end of the component closes the application with its lifecycle hooks.
  */
-export function nestComponent<A extends NestApplication>(options: {
-  name: string;
-  create: () => Promise<A>;
-  listen?: (app: A) => Promise<unknown>;
-  ready?: () => boolean | Promise<boolean>;
-  drain?: (app: A) => Promise<unknown>;
-}): LifecycleComponent & { readonly app: A | undefined } {
-  let app: A | undefined;
+export function nestComponent(
+  name: string,
+  create: () => Promise<Microservice>,
+  drain: () => Promise<unknown>,
+): LifecycleComponent {
+  let app: Microservice | undefined;
   return {
-    name: options.name,
-    get app() {
-      return app;
-    },
+    name,
     async start() {
-      app = await options.create();
+      app = await create();
       try {
-        await (options.listen ? options.listen(app) : app.init?.());
+        await app.listen();
       } catch (error) {
         // A half-open application would keep its port or subscriptions while the next attempt creates another one.
         await app.close().catch(() => undefined);
@@ -45,9 +39,9 @@ export function nestComponent<A extends NestApplication>(options: {
         throw error;
       }
     },
-    ready: () => app !== undefined && (options.ready?.() ?? true),
+    ready: () => app !== undefined,
     async drain() {
-      if (app) await options.drain?.(app);
+      if (app) await drain();
     },
     async stop() {
       await app?.close();
@@ -62,21 +56,17 @@ export function nestComponent<A extends NestApplication>(options: {
  */
 export function microserviceComponent(options: {
   name: string;
-  module: Type | DynamicModule;
+  module: DynamicModule;
   strategy: Strategy;
   logger: Logger;
 }): LifecycleComponent {
   const { name, module, strategy, logger } = options;
-  return nestComponent({
-    name,
-    create: async () => {
-      // Loaded only here, so that services without endpoints do not load Nest's core.
-      const { NestFactory } = await import('@nestjs/core');
-      return NestFactory.createMicroservice(module, { strategy, logger: nestLogger(logger), abortOnError: false });
-    },
-    listen: (app) => app.listen(),
-    drain: () => strategy.drain(),
-  });
+  const create = async () => {
+    // Loaded only here, so that services without endpoints do not load Nest's core.
+    const { NestFactory } = await import('@nestjs/core');
+    return NestFactory.createMicroservice(module, { strategy, logger: nestLogger(logger), abortOnError: false });
+  };
+  return nestComponent(name, create, () => strategy.drain());
 }
 
 /** Writes Nest's log to a service's logger: start-up messages at `debug`, warnings and errors at their own level. */

@@ -34,10 +34,6 @@ interface Base<T> {
 }
 type ValueOf<T, O> = O extends { default: T } ? T : O extends { optional: true } ? T | undefined : T;
 
-interface Lengths {
-  minLength?: number;
-  maxLength?: number;
-}
 interface Bounds {
   min?: number;
   max?: number;
@@ -50,8 +46,8 @@ function make<T, O extends Base<T>>(kind: FieldKind, options: O, parse: (raw: st
 }
 
 /** Any string. */
-export function text<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
-  return make<string, O>('text', options, (raw) => checkLength(raw, options), lengthRule(options));
+export function text<O extends Base<string>>(options: O): Field<ValueOf<string, O>> {
+  return make<string, O>('text', options, (raw) => raw);
 }
 
 /** A host without a scheme, with an optional login before it and an optional path after it. */
@@ -122,8 +118,13 @@ export function durationMs<O extends Base<number> & Bounds>(options: O): Field<V
 }
 
 /** A secret: from `KEY`, or from the file named by `KEY_FILE`. Never printed; registered for redaction. */
-export function secret<O extends Base<string> & Lengths>(options: O): Field<ValueOf<string, O>> {
-  return make<string, O>('secret', options, (raw) => checkLength(raw, options), lengthRule(options));
+export function secret<O extends Base<string> & { minLength?: number }>(options: O): Field<ValueOf<string, O>> {
+  const { minLength = 0 } = options;
+  const parse = (raw: string): string => {
+    if (raw.length < minLength) throw new FieldFault(`must have at least ${minLength} characters, has ${raw.length}`);
+    return raw;
+  };
+  return make<string, O>('secret', options, parse, minLength > 0 ? `at least ${minLength} characters` : undefined);
 }
 
 /**
@@ -192,25 +193,10 @@ function checkBounds(value: number, { min, max }: Bounds): number {
   return value;
 }
 
-function checkLength(value: string, { minLength, maxLength }: Lengths): string {
-  if (minLength !== undefined && value.length < minLength) {
-    throw new FieldFault(`must have at least ${minLength} characters, has ${value.length}`);
-  }
-  if (maxLength !== undefined && value.length > maxLength) {
-    throw new FieldFault(`must have at most ${maxLength} characters, has ${value.length}`);
-  }
-  return value;
-}
-
 function boundsRule({ min, max }: Bounds, unit = ''): string | undefined {
   if (min !== undefined && max !== undefined) return `${min} to ${max}${unit}`;
   if (min !== undefined) return `at least ${min}${unit}`;
   return max === undefined ? undefined : `at most ${max}${unit}`;
-}
-
-function lengthRule({ minLength, maxLength }: Lengths): string | undefined {
-  const rule = boundsRule({ min: minLength, max: maxLength });
-  return rule && `${rule} characters`;
 }
 
 const brief = (raw: string): string => (raw.length > 60 ? `${raw.slice(0, 60)}…` : raw);

@@ -1,16 +1,18 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 const CIPHER = 'aes-256-gcm';
-const IV_BYTES = 12;
+export const IV_BYTES = 12;
 const TAG_BYTES = 16;
+/** Bytes of a sealed text beyond those of the text. */
+export const OVERHEAD_BYTES = IV_BYTES + TAG_BYTES;
 
 /**
- * Seals a text with AES-256-GCM and a random nonce: IV, tag, ciphertext. It opens only with the same `place`, so that a sealed value
- * that is copied to another row cannot be read there.
+ * Seals a text with AES-256-GCM: IV, tag, ciphertext. It opens only with the same `place`, so that a sealed value that is copied to
+ * another row cannot be read there.
  * @param key 32 bytes
+ * @param iv 12 bytes that no other text is sealed with under this key; random by default
  */
-export function sealBytes(key: Buffer, text: string, place: string): Buffer {
-  const iv = randomBytes(IV_BYTES);
+export function sealBytes(key: Buffer, text: string, place: string, iv: Buffer = randomBytes(IV_BYTES)): Buffer {
   const cipher = createCipheriv(CIPHER, key, iv).setAAD(Buffer.from(place));
   const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]);

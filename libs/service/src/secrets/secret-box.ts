@@ -1,9 +1,8 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+import { createHmac, hkdfSync } from 'node:crypto';
+import { IV_BYTES, openBytes, OVERHEAD_BYTES, sealBytes } from './sealed-bytes.js';
 
 /** Start of every sealed value; the number is the format. */
 const MARK = 'sealed:v1:';
-const IV_BYTES = 12;
-const TAG_BYTES = 16;
 /** Shortest `REGISTRY_SECRET_KEY` that is accepted, in characters. */
 export const MIN_SECRET_KEY_LENGTH = 32;
 
@@ -37,23 +36,15 @@ export class SecretBox {
   seal(text: string, context: string): string {
     const mac = createHmac('sha256', this.nonceKey).update(`${context.length}:${context}`).update(text, 'utf8');
     const iv = mac.digest().subarray(0, IV_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', this.key, iv);
-    cipher.setAAD(Buffer.from(context));
-    const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
-    return MARK + Buffer.concat([iv, cipher.getAuthTag(), body]).toString('base64url');
+    return MARK + sealBytes(this.key, text, context, iv).toString('base64url');
   }
 
   /** Opens a sealed text. @throws Error when it was changed, belongs to another context, or was sealed with another key. */
   open(sealed: string, context: string): string {
     const bytes = Buffer.from(sealed.slice(MARK.length), 'base64url');
-    if (!isSealed(sealed) || bytes.length < IV_BYTES + TAG_BYTES) throw new Error('not a sealed secret');
-    const decipher = createDecipheriv('aes-256-gcm', this.key, bytes.subarray(0, IV_BYTES), {
-      authTagLength: TAG_BYTES,
-    });
-    decipher.setAAD(Buffer.from(context));
-    decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
+    if (!isSealed(sealed) || bytes.length < OVERHEAD_BYTES) throw new Error('not a sealed secret');
     try {
-      return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString('utf8');
+      return openBytes(this.key, bytes, context);
     } catch {
       throw new Error('a sealed secret cannot be opened: it was sealed with another key or changed');
     }

@@ -48,7 +48,7 @@ export function endOfRun(reply: RunReply, { reason }: Pick<AbortSignal, 'reason'
 }
 
 /** Members of the response besides the reply of the run. */
-interface RunContext {
+export interface RunContext {
   queueMs: Milliseconds;
   strictness: string;
   interpreter: string;

@@ -1,13 +1,12 @@
-import { Injectable } from '@nestjs/common';
 import { CATALOGUE, isJsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { failedResponse, type ExecJob, type ExecResponse } from '@toolfleet/contracts/execution';
 import { BODY_EXCESS, bodyExcess, parseExact, toExactJson } from '@toolfleet/contracts/json-text';
 import type { JobRun } from '@toolfleet/queue';
-import { Clock } from '@toolfleet/resilience';
-import { Sandbox } from '@toolfleet/wasi-python';
+import type { Clock } from '@toolfleet/resilience';
+import type { Sandbox } from '@toolfleet/wasi-python';
 import { endOfRun, toExecResponse } from './exec-response.js';
 import { OpenQuestions } from './open-questions.js';
-import { planProgram, RunLimits } from './run-arguments.js';
+import { planProgram, type RunLimits } from './run-arguments.js';
 
 /** Subtracted from the call's deadline, so that the response arrives in time. */
 const REPLY_RESERVE_MS = 100;
@@ -16,7 +15,6 @@ const REPLY_RESERVE_MS = 100;
  * Handles the jobs of the queue `program-runs`. The calls that a program makes go as questions to the gateway that waits for
  * the job; this process passes them on and has no rights of its own. A job that is delivered twice runs again from the start.
  */
-@Injectable()
 export class ProgramWorker {
   constructor(
     private readonly sandbox: Sandbox,

@@ -1,18 +1,17 @@
-import { Injectable } from '@nestjs/common';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { RetryLater, type JobRun } from '@toolfleet/queue';
-import { Clock } from '@toolfleet/resilience';
+import type { Clock } from '@toolfleet/resilience';
 import {
   packageCheck,
   PackageError,
-  Sandbox,
   type PythonPackage,
   type RunReply,
   type RunRequest,
+  type Sandbox,
 } from '@toolfleet/wasi-python';
-import { endOfRun, toExecResponse } from './exec-response.js';
-import { PythonSessionStore, type SessionLease } from './redis-session-store.js';
-import { planRun, RunLimits } from './run-arguments.js';
+import { endOfRun, toExecResponse, type RunContext } from './exec-response.js';
+import type { RedisSessionStore, SessionLease } from './redis-session-store.js';
+import { planRun, type RunLimits } from './run-arguments.js';
 
 /** Subtracted from the call's deadline, so that the response arrives in time. */
 const REPLY_RESERVE_MS = 50;
@@ -32,11 +31,10 @@ const SESSION_RETRY_MS = { least: 40, spread: 120 };
  * Handles the jobs of the queue `python-runs`. A run has no effects besides its reply, so a job that is delivered twice
  * simply runs again. A job with a busy session goes back to the queue instead of occupying a thread.
  */
-@Injectable()
 export class PythonWorker {
   constructor(
     private readonly sandbox: Sandbox,
-    private readonly sessions: PythonSessionStore,
+    private readonly sessions: RedisSessionStore,
     private readonly limits: RunLimits,
     private readonly clock: Clock,
   ) {}
@@ -49,18 +47,15 @@ export class PythonWorker {
   async handle(run: JobRun<ExecJob>): Promise<ExecResponse> {
     const job = run.data;
     const { request, sessionId } = planRun(job, this.limits);
-    const timeoutMs = Math.max(1, Math.min(request.timeoutMs, this.msLeft(run) - REPLY_RESERVE_MS));
+    const leftMs = run.deadlineAt === undefined ? Number.POSITIVE_INFINITY : run.deadlineAt - this.clock.now();
+    const timeoutMs = Math.max(1, Math.min(request.timeoutMs, leftMs - REPLY_RESERVE_MS));
     const lease = sessionId === null ? null : await this.takeSession(run, sessionId, timeoutMs);
-    const reply = await this.runProgram(run, { ...request, timeoutMs, session: lease?.variables ?? null });
+    const planned = { ...request, timeoutMs, session: lease?.variables ?? null, reportsProgress: true };
+    const onProgress = (lines: string) => run.progress({ message: lines });
+    const reply = endOfRun(await this.sandbox.run(planned, { onProgress }, run.signal), run.signal);
     const isKept = (await lease?.release(reply.session)) ?? true;
-    return toExecResponse(isKept ? reply : { ...reply, session: undefined, sessionNote: OVER_QUOTA }, {
-      queueMs: run.queuedMs,
-      strictness: request.strictness,
-      interpreter: this.sandbox.interpreter,
-      sessionId,
-      tool: job.tool,
-      timeoutMs,
-    });
+    const kept = isKept ? reply : { ...reply, session: undefined, sessionNote: OVER_QUOTA };
+    return this.toResponse(kept, request, { queueMs: run.queuedMs, sessionId, tool: job.tool, timeoutMs });
   }
 
   /**
@@ -73,14 +68,7 @@ export class PythonWorker {
     for (let i = 0; i < WARM_UP_RUNS * threads && this.clock.monotonic() < until; i += 1) {
       const { request } = planRun({ ...job, arguments: { code: `print(${i})` } }, this.limits);
       const reply = await this.sandbox.run({ ...request, reportsProgress: true });
-      toExecResponse(reply, {
-        queueMs: 0,
-        strictness: request.strictness,
-        interpreter: this.sandbox.interpreter,
-        sessionId: null,
-        tool: '',
-        timeoutMs: WARM_UP_MS,
-      });
+      this.toResponse(reply, request, { queueMs: 0, sessionId: null, tool: '', timeoutMs: WARM_UP_MS });
     }
   }
 
@@ -102,13 +90,11 @@ export class PythonWorker {
     throw new RetryLater(SESSION_RETRY_MS.least + Math.random() * SESSION_RETRY_MS.spread);
   }
 
-  private async runProgram(run: JobRun<ExecJob>, request: RunRequest): Promise<RunReply> {
-    const onProgress = (lines: string) => run.progress({ message: lines });
-    const reply = await this.sandbox.run({ ...request, reportsProgress: true }, { onProgress }, run.signal);
-    return endOfRun(reply, run.signal);
-  }
-
-  private msLeft(run: JobRun<ExecJob>): number {
-    return run.deadlineAt === undefined ? Number.POSITIVE_INFINITY : run.deadlineAt - this.clock.now();
+  private toResponse(
+    reply: RunReply,
+    { strictness }: RunRequest,
+    context: Omit<RunContext, 'strictness' | 'interpreter'>,
+  ): ExecResponse {
+    return toExecResponse(reply, { ...context, strictness, interpreter: this.sandbox.interpreter });
   }
 }

@@ -32,31 +32,24 @@ export interface SessionLease {
 /**
  * Stores variables between the runs of a session. Runs of one session are serialized, because two concurrent runs would
  * overwrite each other's assignments. Runs that wait for the same session start in no particular order.
- */
-export abstract class PythonSessionStore {
-  /**
-   * Takes a session for the job `holder`, or returns null while another job has it. The same holder may take it again, so
-   * that a job repeated after its worker died does not wait for itself.
-   */
-  abstract take(key: SessionKey, holder: string, leaseMs: Milliseconds): Promise<SessionLease | null>;
-}
-
-/**
- * Sessions in Redis: the variables under `{s:<tenant>:<user>:<session>}`, the lease under that key with the suffix `:lock`.
+ *
+ * In Redis: the variables under `{s:<tenant>:<user>:<session>}`, the lease under that key with the suffix `:lock`.
  * The names are percent-encoded, so that no tenant or user can construct the key of another. Each use of a session extends
  * its lifetime by `ttlSeconds`. The size of a tenant's sessions is counted under `{s:<tenant>:}`, with hashes of its sessions.
  */
-export class RedisSessionStore extends PythonSessionStore {
+export class RedisSessionStore {
   constructor(
     private readonly redis: Redis,
     private readonly ttlSeconds: number,
     /** Bytes of all sessions of a tenant; 0 means no limit. */
     private readonly quotaBytes: number,
-  ) {
-    super();
-  }
+  ) {}
 
-  override async take(key: SessionKey, holder: string, leaseMs: Milliseconds): Promise<SessionLease | null> {
+  /**
+   * Takes a session for the job `holder`, or returns null while another job has it. The same holder may take it again, so
+   * that a job repeated after its worker died does not wait for itself.
+   */
+  async take(key: SessionKey, holder: string, leaseMs: Milliseconds): Promise<SessionLease | null> {
     const owner = [key.tenantId, key.userId, key.sessionId].map(encodeURIComponent).join(':');
     const variables = `{s:${owner}}`;
     const lock = `${variables}:lock`;

@@ -16,11 +16,11 @@ import {
 } from '@toolfleet/wasi-python';
 
 /** Hard limits of this service; a job can only lower them. */
-export abstract class RunLimits {
-  abstract readonly maxTimeoutMs: Milliseconds;
-  abstract readonly memoryLimitMb: number;
+export interface RunLimits {
+  readonly maxTimeoutMs: Milliseconds;
+  readonly memoryLimitMb: number;
   /** Names of the packages that programs of a tenant can import; absent for none. */
-  abstract readonly packagesOf?: (tenantId: string) => readonly string[];
+  readonly packagesOf?: (tenantId: string) => readonly string[];
 }
 
 const MAX_CODE_BYTES = 256 * 1024;

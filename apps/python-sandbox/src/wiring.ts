@@ -1,10 +1,7 @@
 import { availableParallelism } from 'node:os';
-import { Module, type DynamicModule } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
 import type { ExecJob, ExecResponse } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import { connectRedis, JobWorker, redisComponent, RedisTime, StoreWatch, toRedisOptions } from '@toolfleet/queue';
-import { Clock } from '@toolfleet/resilience';
 import {
   FatalStartupError,
   fleetFileReloader,
@@ -17,26 +14,8 @@ import type { PythonSandboxConfig } from './python-sandbox.config.js';
 import { packagesOf, readPackages } from './python-packages.js';
 import { ProgramWorker } from './program.worker.js';
 import { PythonWorker } from './python.worker.js';
-import { RedisSessionStore, PythonSessionStore } from './redis-session-store.js';
-import { RunLimits } from './run-arguments.js';
-
-/** Provides the worker with its dependencies. */
-@Module({})
-class PythonSandboxModule {
-  static of(sandbox: Sandbox, sessions: PythonSessionStore, limits: RunLimits, clock: Clock): DynamicModule {
-    return {
-      module: PythonSandboxModule,
-      providers: [
-        PythonWorker,
-        ProgramWorker,
-        { provide: Sandbox, useValue: sandbox },
-        { provide: PythonSessionStore, useValue: sessions },
-        { provide: RunLimits, useValue: limits },
-        { provide: Clock, useValue: clock },
-      ],
-    };
-  }
-}
+import { RedisSessionStore } from './redis-session-store.js';
+import type { RunLimits } from './run-arguments.js';
 
 /** In local mode the machine runs six other services, so a short start matters more than peak speed. */
 const LOCAL_WARM_UP_MS = 5_000;
@@ -55,10 +34,7 @@ const MAX_LOST_BY_PROGRAMS = 2;
 const LEAST_MS = 60;
 
 /** Builds the components of the service in start order: Redis, the sandbox with its interpreter, and last the workers. */
-export async function createComponents(
-  settings: PythonSandboxConfig,
-  host: ServiceHost,
-): Promise<LifecycleComponent[]> {
+export function createComponents(settings: PythonSandboxConfig, host: ServiceHost): LifecycleComponent[] {
   const { clock, logger, metrics, draining } = host;
   const redisOptions = { ...toRedisOptions(settings), log: logger };
   const url = settings.REDIS_URL;
@@ -87,11 +63,8 @@ export async function createComponents(
   };
   const sessionQuotaBytes = settings.PYTHON_SESSION_QUOTA_MB * 1024 * 1024;
   const sessions = new RedisSessionStore(commands, settings.PYTHON_WASI_SESSION_TIMEOUT, sessionQuotaBytes);
-  const app = await NestFactory.createApplicationContext(PythonSandboxModule.of(sandbox, sessions, limits, clock), {
-    logger: false,
-  });
-  const python = app.get(PythonWorker);
-  const programs = app.get(ProgramWorker);
+  const python = new PythonWorker(sandbox, sessions, limits, clock);
+  const programs = new ProgramWorker(sandbox, limits, clock);
   const shared = {
     redis: blocking,
     publisher: commands,
@@ -133,7 +106,6 @@ export async function createComponents(
     { name: 'warm-up', start: () => python.warmUp(hostSettings.threads + 1) },
     pythonRuns,
     programRuns,
-    { name: 'module', stop: () => app.close() },
   ];
 }
 

@@ -9,7 +9,8 @@ import {
   failedResponse,
 } from '@toolfleet/contracts/execution';
 import { PlanCheck, PlanDraft, showPlan } from './effect-plan.js';
-import { PROGRAM_LIMITS, type ProgramPorts, ProgramCalls } from './program-calls.js';
+import { type ProgramPorts, ProgramCalls } from './program-calls.js';
+import { PROGRAM_LIMITS } from './program-ledger.js';
 import type { CredentialWatch } from '@toolfleet/access';
 import {
   isJsonObject,

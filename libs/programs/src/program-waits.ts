@@ -81,11 +81,6 @@ export class ProgramWaits {
     this.#waiting.set(n, { ...call!, n, path, questions, rule, revision, fingerprint });
   }
 
-  /** Whether a call waits. */
-  has(n: number): boolean {
-    return this.#waiting.has(n);
-  }
-
   /**
    * Asks people about all calls that wait, in one question. Afterwards none waits: they are approved, or refused.
    * @returns the calls that are refused

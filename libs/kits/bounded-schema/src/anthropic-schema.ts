@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
-import { mergeAll } from './gemini-schema.js';
+import { mergeAll } from './merge-all.js';
 import { decodeFragment, IN_PLACE_LISTS, schemaAt } from './subschemas.js';
 
 /** Names of arguments that Anthropic's API accepts (its errors name the pattern); one other name makes it refuse all tools of a request. */

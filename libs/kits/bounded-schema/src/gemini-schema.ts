@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
+import { mergeAll } from './merge-all.js';
 
 /** Keywords of Gemini's `Schema` object that mean the same in JSON Schema (https://ai.google.dev/api/caching#Schema). */
 const KEPT = [
@@ -29,18 +30,6 @@ export function toGeminiSchema(schema: Json): JsonObject {
   const shown =
     named.length === 1 ? toTyped(own, String(named[0])) : { anyOf: named.map((type) => toTyped(own, String(type))) };
   return isNullable ? toNullable(shown) : shown;
-}
-
-/** `allOf` as one schema: properties and requirements of all parts together, other keywords of the last part that has them. */
-export function mergeAll({ allOf, ...schema }: JsonObject): JsonObject {
-  if (!Array.isArray(allOf)) return schema;
-  const parts = [...allOf.filter(isJsonObject).map(mergeAll), schema];
-  const merged: JsonObject = Object.assign({}, ...parts);
-  const properties: JsonObject = Object.assign({}, ...parts.map((part) => part.properties ?? {}));
-  const required = parts.flatMap((part) => (Array.isArray(part.required) ? part.required : []));
-  if (Object.keys(properties).length > 0) Object.assign(merged, { type: 'object', properties });
-  if (required.length > 0) merged.required = [...new Set(required)];
-  return merged;
 }
 
 /**

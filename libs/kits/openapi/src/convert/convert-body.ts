@@ -2,6 +2,7 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { BodyPlan, PropertyEncoding } from '../plan.js';
 import type { ParameterContext } from './convert-parameters.js';
+import { toObject } from './convert-schema.js';
 import type { RawOperation } from './expand-operations.js';
 import { bodyKind, preferredType, sendableType } from './media-types.js';
 import { holdsReference } from './repair-keywords.js';
@@ -50,7 +51,7 @@ export function convertBody(operation: RawOperation, context: ParameterContext):
   const media = objectAt(content, mediaType);
   const at = `${followed.pointer}/content/${escapeToken(mediaType)}/schema`;
   const converted = context.converter.convert(media?.schema, at);
-  const schema: JsonObject = isJsonObject(converted.schema) ? converted.schema : converted.schema ? {} : { not: {} };
+  const schema = toObject(converted.schema);
   let kind = bodyKind(mediaType);
   if (kind === 'json' && mediaType.includes('*') && isBinary(media?.schema, context)) kind = 'binary';
   const plan: BodyPlan = {
@@ -115,12 +116,12 @@ function collectFiles(
   context: ParameterContext,
   seen: Set<JsonObject>,
 ): void {
-  const node = followSchema(schema, context);
+  const node = context.refs.nodeOf(schema);
   if (!node || seen.has(node) || seen.size > MAX_PARTS) return;
   seen.add(node);
   const properties = objectAt(node, 'properties') ?? {};
   for (const name of Object.keys(properties)) {
-    const property = followSchema(properties[name], context);
+    const property = context.refs.nodeOf(properties[name]);
     if (isBinary(property, context) || (property && isOpaque(property) && encodedAsBinary(plan, name)))
       files.set(name, 'one');
     else if (property && isBinary(property.items, context)) files.set(name, 'many');
@@ -164,14 +165,9 @@ function replaceProperties(body: ConvertedBody, properties: JsonObject, context:
   return replace(body.schema) as JsonObject;
 }
 
-function followSchema(schema: Json | undefined, { refs }: ParameterContext): JsonObject | undefined {
-  const followed = refs.follow(schema, '');
-  return 'failed' in followed ? undefined : followed.node;
-}
-
 /** 3.0: `type: string, format: binary`; 3.1: `contentMediaType` without `contentEncoding`. */
 function isBinary(schema: Json | undefined, context: ParameterContext): boolean {
-  const node = followSchema(schema, context);
+  const node = context.refs.nodeOf(schema);
   if (!node) return false;
   if (node.type === 'file' || ((node.type === 'string' || node.type === undefined) && node.format === 'binary'))
     return true;

@@ -6,7 +6,7 @@ import type { ParameterPlace, ParameterPlan } from '../plan.js';
 import { isConnectionHeader } from '../serialise/build-request.js';
 import { templateNames } from '../serialise/expand-path.js';
 import { defaultStyle } from '../serialise/serialise-parameter.js';
-import type { SchemaConverter } from './convert-schema.js';
+import { toObject, type SchemaConverter } from './convert-schema.js';
 import { allowsNull } from './dialect-30.js';
 import type { RawOperation } from './expand-operations.js';
 import { holdsReference } from './repair-keywords.js';
@@ -175,7 +175,7 @@ function parameterSchema(parameter: Declared, targets: Set<string>, { converter 
   const source = inContent ? objectAt(content, mediaType)?.schema : node.schema;
   const converted = converter.convert(source, `${pointer}/schema`);
   for (const target of converted.targets) targets.add(target);
-  const schema: JsonObject = isJsonObject(converted.schema) ? converted.schema : converted.schema ? {} : { not: {} };
+  const schema = toObject(converted.schema);
   const description = stringAt(node, 'description');
   const described: JsonObject =
     description !== undefined && schema.description === undefined ? { ...schema, description } : schema;
@@ -193,9 +193,7 @@ function notEmpty(
   plan: ParameterPlan,
   { refs }: ParameterContext,
 ): JsonObject {
-  const followed = refs.follow(parameter.node.schema, '');
-  const source = 'failed' in followed ? schema : followed.node;
-  const types = [source.type].flat();
+  const types = [(refs.nodeOf(parameter.node.schema) ?? schema).type].flat();
   const least = plan.style === 'matrix' ? 0 : 1;
   const out: JsonObject = { ...schema };
   if (types.includes('string') && !(Number(out.minLength) > 0)) out.minLength = least;

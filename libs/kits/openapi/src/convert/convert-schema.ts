@@ -6,8 +6,7 @@ import type { Located, RefResolver } from '../load/references.js';
 import { DefinitionNames } from './naming.js';
 import { areExclusive, describeMapping } from './exclusive-branches.js';
 import { applyExclusiveFlags, applyNullable, dropForeignDefault, matchEnumToType } from './dialect-30.js';
-import { ecmaPattern } from './repair-keywords.js';
-import { holdsReference, plainKeyword } from './repair-keywords.js';
+import { ecmaPattern, holdsReference, plainKeyword } from './repair-keywords.js';
 
 /** A schema of JSON Schema 2020-12. */
 type JsonSchema = JsonObject | boolean;
@@ -26,6 +25,10 @@ export interface InPlaceEdge {
   /** The schema object that carries `$ref`. */
   holder: JsonObject;
 }
+
+/** The schema as an object, for places where a tool needs one. */
+export const toObject = (schema: JsonSchema): JsonObject =>
+  typeof schema === 'boolean' ? (schema ? {} : { not: {} }) : schema;
 
 /** A converted schema with the local targets it refers to. */
 export interface Definition {
@@ -218,11 +221,7 @@ export class SchemaConverter {
    */
   private relaxAlternatives(schema: JsonObject, out: JsonObject): void {
     if (this.direction !== 'request' || !Array.isArray(out.oneOf) || !Array.isArray(schema.oneOf)) return;
-    const follow = (branch: Json) => {
-      const followed = this.refs.follow(branch, '');
-      return 'failed' in followed ? undefined : followed.node;
-    };
-    if (areExclusive(schema.oneOf, follow)) return;
+    if (areExclusive(schema.oneOf, (branch) => this.refs.nodeOf(branch))) return;
     const branches: JsonObject = { anyOf: out.oneOf };
     delete out.oneOf;
     if (out.anyOf === undefined) out.anyOf = branches.anyOf as Json;
@@ -249,10 +248,8 @@ export class SchemaConverter {
       this.warn(`the pattern ${JSON.stringify(value.slice(0, 120))} cannot be checked and is dropped`);
       return undefined;
     }
-    return plainKeyword(keyword, value, this.complain);
+    return plainKeyword(keyword, value, (message) => this.warn(message));
   }
-
-  private readonly complain = (_keyword: string, message: string): void => this.warn(message);
 
   /** Converts a pattern to ECMA-262; null when it is invalid or the validator of arguments rejects it. */
   private pattern(source: string): string | null {
@@ -320,8 +317,8 @@ export class SchemaConverter {
     }
     if (!Array.isArray(schema.allOf)) return;
     for (const member of schema.allOf) {
-      const followed = this.refs.follow(member, '');
-      if (!('failed' in followed)) this.collectHidden(followed.node, names, seen);
+      const node = this.refs.nodeOf(member);
+      if (node) this.collectHidden(node, names, seen);
     }
   }
 

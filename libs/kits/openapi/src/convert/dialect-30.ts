@@ -38,14 +38,10 @@ export function matchEnumToType(out: JsonObject, complain: (message: string) => 
   if (!Array.isArray(out.enum)) return;
   const types = Array.isArray(out.type) ? out.type : [out.type];
   let fitted: Json[] | undefined;
-  if (
-    types.includes('string') &&
-    !types.includes('number') &&
-    !types.includes('integer') &&
-    !types.includes('boolean')
-  ) {
+  const has = (...names: string[]): boolean => names.some((name) => types.includes(name));
+  if (has('string') && !has('number', 'integer', 'boolean')) {
     fitted = out.enum.map((value) => (typeof value === 'number' || typeof value === 'boolean' ? String(value) : value));
-  } else if ((types.includes('number') || types.includes('integer')) && !types.includes('string')) {
+  } else if (has('number', 'integer') && !has('string')) {
     fitted = out.enum.map((value) =>
       typeof value === 'string' && value.trim() !== '' && Number.isFinite(Number(value)) ? Number(value) : value,
     );

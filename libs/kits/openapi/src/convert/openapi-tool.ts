@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
-import { inlineDefinitions } from '@toolfleet/bounded-schema';
+import { inlineDefinitions, type SchemaStyle } from '@toolfleet/bounded-schema';
 import { escapeToken, objectAt, setOwn, stringAt } from '../json-pointer.js';
 import type { OperationPlan, ParameterPlace } from '../plan.js';
 import { convertBody, type ConvertedBody } from './convert-body.js';
@@ -23,9 +23,8 @@ export interface ConvertOptions extends ServerOptions {
   tags?: readonly string[];
   /** Prefix of every tool name. */
   namePrefix?: string;
-  /** `defs` (default) keeps `$defs`; `inline` expands references `inlineDepth` (4) levels. */
-  schemaStyle?: 'defs' | 'inline';
-  inlineDepth?: number;
+  /** `defs` (default) keeps `$defs`; `inline` expands references. */
+  schemaStyle?: SchemaStyle;
   /** Parameters that credentials or static configuration supply: the model never sees them. */
   isSupplied?: (place: ParameterPlace, name: string) => boolean;
   /** Whether the validator of arguments accepts a pattern; others are dropped with a warning. */
@@ -86,11 +85,6 @@ export class OpenApiTool {
     return this.operation.operationId ?? this.name;
   }
 
-  /** Pointer of the operation in the document. */
-  get pointer(): string {
-    return this.operation.pointer;
-  }
-
   get tags(): string[] {
     return toStrings(this.operation.node.tags);
   }
@@ -126,8 +120,7 @@ export class OpenApiTool {
     schema.additionalProperties = false;
     const definitions = this.context.requestDefs.collect(targets);
     if (definitions && definitions !== 'too_many') schema.$defs = definitions;
-    const { schemaStyle, inlineDepth } = this.context.options;
-    return schemaStyle === 'inline' ? inlineDefinitions(schema, inlineDepth) : schema;
+    return this.context.options.schemaStyle === 'inline' ? inlineDefinitions(schema) : schema;
   }
 
   /** Schema of the JSON answer to a success, when there is one and it is small. */

@@ -1,7 +1,7 @@
-import type { Json, JsonObject } from '@toolfleet/base';
+import { RecentMap, type Json, type JsonObject } from '@toolfleet/base';
 
-/** Reports a repair: the keyword and its fault. */
-type Complain = (keyword: string, message: string) => void;
+/** Reports a repair. */
+type Complain = (message: string) => void;
 
 const TYPES: ReadonlySet<string> = new Set(['string', 'number', 'integer', 'boolean', 'array', 'object', 'null']);
 const NUMBERS: ReadonlySet<string> = new Set([
@@ -65,10 +65,10 @@ function repairType(value: Json, complain: Complain): Json | undefined {
     if (TYPES.has(value)) return value;
     const lower = value.toLowerCase();
     const type = lower === 'file' ? 'string' : TYPES.has(lower) ? lower : undefined;
-    complain('type', type ? `type "${value}" is read as "${type}"` : `unknown type "${value.slice(0, 80)}" is dropped`);
+    complain(type ? `type "${value}" is read as "${type}"` : `unknown type "${value.slice(0, 80)}" is dropped`);
     return type;
   }
-  if (value !== null) complain('type', 'a type that is not a string is dropped');
+  if (value !== null) complain('a type that is not a string is dropped');
   return undefined;
 }
 
@@ -77,17 +77,17 @@ function repairNumber(keyword: string, value: Json, complain: Complain): number 
   if (typeof value === 'boolean') return undefined;
   const number = numeric(value);
   if (number !== undefined && !(keyword === 'multipleOf' && number <= 0)) {
-    if (typeof value === 'string') complain(keyword, 'a number written as a string is read as a number');
+    if (typeof value === 'string') complain('a number written as a string is read as a number');
     return number;
   }
-  complain(keyword, `${keyword} is not a usable number and is dropped`);
+  complain(`${keyword} is not a usable number and is dropped`);
   return undefined;
 }
 
 function repairCount(keyword: string, value: Json, complain: Complain): number | undefined {
   const number = numeric(value);
   if (number !== undefined && Number.isInteger(number) && number >= 0) return number;
-  complain(keyword, `${keyword} is not a length and is dropped`);
+  complain(`${keyword} is not a length and is dropped`);
   return undefined;
 }
 
@@ -106,24 +106,18 @@ function repairPattern(value: Json, complain: Complain): string | undefined {
     const [, inner = '', flags = ''] = literal;
     const isRead = /^[gu]*$/.test(flags) && (inner.startsWith('^') || inner.endsWith('$'));
     const shown = JSON.stringify(value.slice(0, 120));
-    complain(
-      'pattern',
-      `the pattern ${shown} is written as /…/ and is ${isRead ? 'read without the slashes' : 'dropped'}`,
-    );
+    complain(`the pattern ${shown} is written as /…/ and is ${isRead ? 'read without the slashes' : 'dropped'}`);
     return isRead ? repairPattern(inner, complain) : undefined;
   }
   const pattern = ecmaPattern(value);
   if (pattern !== null) return pattern;
-  complain(
-    'pattern',
-    `the pattern ${JSON.stringify(value.slice(0, 120))} is not an ECMA-262 expression and is dropped`,
-  );
+  complain(`the pattern ${JSON.stringify(value.slice(0, 120))} is not an ECMA-262 expression and is dropped`);
   return undefined;
 }
 
 function repairRequired(value: Json, complain: Complain): string[] | undefined {
   if (!Array.isArray(value)) {
-    complain('required', 'required has to be a list of names here and is dropped');
+    complain('required has to be a list of names here and is dropped');
     return undefined;
   }
   const names = [...new Set(value.filter((name): name is string => typeof name === 'string'))];
@@ -132,7 +126,7 @@ function repairRequired(value: Json, complain: Complain): string[] | undefined {
 
 function repairEnum(value: Json, complain: Complain): Json | undefined {
   if (!Array.isArray(value) || value.length === 0) {
-    complain('enum', 'an enum without values is dropped');
+    complain('an enum without values is dropped');
     return undefined;
   }
   return repairData('enum', uniqueValues(value), complain);
@@ -141,7 +135,7 @@ function repairEnum(value: Json, complain: Complain): Json | undefined {
 /** Drops data with a `$ref` member that walkers of the schema would follow as a reference. */
 function repairData(keyword: string, value: Json, complain: Complain): Json | undefined {
   if (!holdsReference(value)) return value;
-  complain(keyword, `${keyword} with a $ref in it is dropped: a reference cannot stand there`);
+  complain(`${keyword} with a $ref in it is dropped: a reference cannot stand there`);
   return undefined;
 }
 
@@ -164,8 +158,7 @@ function repairDependentRequired(value: Json): JsonObject | undefined {
 }
 
 /** Results for patterns seen before; documents repeat a few patterns thousands of times. */
-const known = new Map<string, string | null>();
-const MAX_KNOWN = 10_000;
+const known = new RecentMap<string, { pattern: string | null }>({ max: 10_000 });
 
 /**
  * Converts a pattern to ECMA-262 with the `u` flag (JSON Schema 2020-12 section 6.4); null when it cannot be repaired.
@@ -173,12 +166,9 @@ const MAX_KNOWN = 10_000;
  * quantifiers: dropping a constraint is safe, changing its meaning is not.
  */
 export function ecmaPattern(pattern: string): string | null {
-  const seen = known.get(pattern);
-  if (seen !== undefined) return seen;
-  const verdict = isValid(pattern) ? pattern : repairSyntax(pattern);
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(pattern, verdict);
-  return verdict;
+  const seen = known.get(pattern) ?? { pattern: isValid(pattern) ? pattern : repairSyntax(pattern) };
+  known.set(pattern, seen);
+  return seen.pattern;
 }
 
 function repairSyntax(pattern: string): string | null {

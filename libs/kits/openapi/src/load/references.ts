@@ -43,6 +43,12 @@ export class RefResolver {
     }
   }
 
+  /** The node to which `$ref` of a node leads, or undefined. */
+  nodeOf(node: Json | undefined): JsonObject | undefined {
+    const followed = this.follow(node, '');
+    return 'failed' in followed ? undefined : followed.node;
+  }
+
   private find(ref: string): Located | undefined {
     const fragment = ref.slice(1);
     if (fragment !== '' && !fragment.startsWith('/')) {

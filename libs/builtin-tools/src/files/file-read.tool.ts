@@ -1,5 +1,5 @@
 import { defineTool, ok } from '../builtin-tool.js';
-import { compileGlob, decodeText, FILE_TOOL, PATH, toEntryOutput } from './file-tool.js';
+import { compileGlob, decodeText, PATH, READING_TOOL, toEntryOutput } from './file-tool.js';
 
 const DEFAULT_LINES = 2_000;
 /** Bytes returned as base64 or hex, without lines; a result may have 5 MiB on the wire. */
@@ -10,7 +10,7 @@ export const fileRead = defineTool<
   { path: string; encoding?: string; offset?: number; limit?: number },
   ['workspaces']
 >({
-  ...FILE_TOOL,
+  ...READING_TOOL,
   name: 'file_read',
   description:
     'Read a file of the project workspace. Returns at most 2,000 lines; go on with offset where more is true. ' +
@@ -32,9 +32,6 @@ export const fileRead = defineTool<
     additionalProperties: false,
   },
   inputExamples: [{ path: 'src/main.py' }, { path: 'data/log.txt', offset: 2001 }],
-  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
-  idempotent: true,
-  cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path, encoding = 'utf-8', offset = 1, limit = DEFAULT_LINES }, run) {
     const bytes = await run.workspaces.of(run).read(path);
@@ -70,7 +67,7 @@ const SCANNED = 10_000;
 
 /** `file_list`: lists the entries of a directory. */
 export const fileList = defineTool<{ path?: string; pattern?: string; recursive?: boolean }, ['workspaces']>({
-  ...FILE_TOOL,
+  ...READING_TOOL,
   name: 'file_list',
   description:
     'List files and directories of the project workspace, with size and time of change. pattern such as "*.md" or "src/**/*.ts" filters.',
@@ -89,9 +86,6 @@ export const fileList = defineTool<{ path?: string; pattern?: string; recursive?
     additionalProperties: false,
   },
   inputExamples: [{ path: '.', pattern: '**/*.py' }],
-  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
-  idempotent: true,
-  cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path = '.', pattern, recursive = false }, run) {
     const deep = recursive || (pattern !== undefined && pattern.includes('/'));
@@ -112,14 +106,11 @@ export const fileList = defineTool<{ path?: string; pattern?: string; recursive?
 
 /** `file_exists`: tells whether a path exists, with type and size. */
 export const fileExists = defineTool<{ path: string }, ['workspaces']>({
-  ...FILE_TOOL,
+  ...READING_TOOL,
   name: 'file_exists',
   description: 'Tell whether a file or directory exists in the project workspace, with type and size.',
   inputSchema: { type: 'object', properties: { path: PATH }, required: ['path'], additionalProperties: false },
   inputExamples: [{ path: 'src/main.py' }],
-  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
-  idempotent: true,
-  cacheTtlSeconds: 0,
   needs: ['workspaces'],
   async handler({ path }, run) {
     const entry = await run.workspaces.of(run).stat(path);

@@ -4,7 +4,7 @@ import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
 import { searchLines, type LineSearch } from './file-matching.js';
 import type { Workspaces } from './workspaces.js';
-import { compileGlob, FILE_TOOL, PATH } from './file-tool.js';
+import { compileGlob, PATH, READING_TOOL } from './file-tool.js';
 
 interface FileSearchArguments {
   query: string;
@@ -26,7 +26,7 @@ const MAX_INLINE_BYTES = 64 * 1024;
 
 /** `file_search`: finds lines that contain a text or match a pattern. */
 export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounded']>({
-  ...FILE_TOOL,
+  ...READING_TOOL,
   name: 'file_search',
   description:
     'Find lines in the text files of the project workspace. Returns path, line number and line of each match.',
@@ -54,9 +54,6 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
     additionalProperties: false,
   },
   inputExamples: [{ query: 'TODO', pattern: '*.py' }],
-  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
-  idempotent: true,
-  cacheTtlSeconds: 0,
   needs: ['workspaces', 'bounded'],
   async handler(args, run) {
     const { query, path = '.', pattern, max_results: limit = 100 } = args;

@@ -5,7 +5,6 @@ import type { Entry } from './workspace-store.js';
 
 /** Metadata that all file tools share. `project_id` comes from the context and is not visible to the model. */
 export const FILE_TOOL = {
-  version: '1.0.0',
   category: 'file',
   tags: ['files', 'workspace'],
   toolset: 'files',
@@ -13,6 +12,14 @@ export const FILE_TOOL = {
   contextKeys: ['project_id'],
   timeoutSeconds: 15,
   rateLimit: 300,
+} satisfies Partial<BuiltinMetadata>;
+
+/** Metadata that the file tools share that only read. Nothing is cached: another call may change a file at any time. */
+export const READING_TOOL = {
+  ...FILE_TOOL,
+  annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
+  idempotent: true,
+  cacheTtlSeconds: 0,
 } satisfies Partial<BuiltinMetadata>;
 
 /** The `path` argument. */

@@ -30,62 +30,12 @@ interface Space {
   entries: number;
 }
 
-/** Space that a write has reserved but not used yet. */
-interface Hold {
-  /** Space held by all writes in progress, including this one. */
-  total: Space;
-  release(): Promise<void>;
-}
-
 /**
  * Age at which a hold counts as abandoned by a process that died. Much longer than a write takes, and than the clocks of
  * replicas and storage may differ.
  */
 const ABANDONED_AFTER_MS = 120_000;
 const MAX_HOLDS = 10_000;
-
-/**
- * Lets replicas that share a store enforce one quota without a lock. Each write publishes its size as an empty object next to
- * the workspace, reads all such holds, counts the stored files, writes, and removes its hold. Of two concurrent writes, at
- * least one sees the other: its hold or, read later, its file. The drawback is that both may see each other, so that close to
- * the quota both are refused although one would fit.
- */
-export class Holds {
-  constructor(
-    private readonly store: WorkspaceStore,
-    private readonly clock: Clock,
-  ) {}
-
-  /** Publishes a hold. Count the stored files only after this has resolved. */
-  async take(workspace: string, { bytes, entries }: Space): Promise<Hold> {
-    const folder = holdsFolder(workspace);
-    const name = `${bytes}-${entries}-${randomUUID()}`;
-    await this.store.write(folder, [name], new Uint8Array(0), 'create');
-    const release = async () => {
-      await this.store.remove(folder, [name], false).catch(() => undefined); // otherwise it expires
-    };
-    try {
-      return { total: await this.sum(folder), release };
-    } catch (error) {
-      await release();
-      throw error;
-    }
-  }
-
-  private async sum(folder: string): Promise<Space> {
-    const sum: Space = { bytes: 0, entries: 0 };
-    for (const { names, modifiedAt } of await this.store.list(folder, [], false, MAX_HOLDS)) {
-      if (this.clock.now() - modifiedAt > ABANDONED_AFTER_MS) {
-        await this.store.remove(folder, names, false).catch(() => undefined); // another replica may have removed it
-        continue;
-      }
-      const [bytes, entries] = (names[0] ?? '').split('-').map(Number);
-      sum.bytes += bytes || 0;
-      sum.entries += entries || 0;
-    }
-    return sum;
-  }
-}
 
 /** The folder of the holds of a workspace: next to it, with a name that no workspace can have. */
 function holdsFolder(workspace: string): string {
@@ -101,25 +51,49 @@ interface SpaceRequest {
   mode: WriteMode;
 }
 
-/** Enforces the limits of workspaces across all replicas that share the store. */
+/**
+ * Enforces the limits of workspaces across all replicas that share the store, without a lock. Each write publishes its size as an empty
+ * object next to the workspace (a hold), reads all holds, counts the stored files, writes, and removes its hold. Of two concurrent
+ * writes, at least one sees the other: its hold or, read later, its file. The drawback is that both may see each other, so that close
+ * to the quota both are refused although one would fit.
+ */
 export class Quota {
   constructor(
     private readonly store: WorkspaceStore,
-    private readonly holds: Holds,
+    private readonly clock: Clock,
     private readonly limits: Pick<WorkspaceLimits, 'quotaBytes' | 'maxEntries'>,
   ) {}
 
   /** Runs a write if it fits. @throws ToolError `The workspace is full: …` */
   async within<T>(request: SpaceRequest, write: () => Promise<T>): Promise<T> {
     const { workspace, names, bytes } = request;
+    const folder = holdsFolder(workspace);
     // A write also creates missing parents.
-    const hold = await this.holds.take(workspace, { bytes, entries: names.length });
+    const hold = `${bytes}-${names.length}-${randomUUID()}`;
+    await this.store.write(folder, [hold], new Uint8Array(0), 'create');
     try {
-      this.check(request, hold.total, await this.listEntries(workspace));
+      const held = await this.heldSpace(folder);
+      // Counted only after the hold is published.
+      this.check(request, held, await this.listEntries(workspace));
       return await write();
     } finally {
-      await hold.release();
+      await this.store.remove(folder, [hold], false).catch(() => undefined); // otherwise it expires
     }
+  }
+
+  /** Space held by all writes in progress. */
+  private async heldSpace(folder: string): Promise<Space> {
+    const sum: Space = { bytes: 0, entries: 0 };
+    for (const { names, modifiedAt } of await this.store.list(folder, [], false, MAX_HOLDS)) {
+      if (this.clock.now() - modifiedAt > ABANDONED_AFTER_MS) {
+        await this.store.remove(folder, names, false).catch(() => undefined); // another replica may have removed it
+        continue;
+      }
+      const [bytes, entries] = (names[0] ?? '').split('-').map(Number);
+      sum.bytes += bytes || 0;
+      sum.entries += entries || 0;
+    }
+    return sum;
   }
 
   private async listEntries(workspace: string): Promise<Entry[]> {

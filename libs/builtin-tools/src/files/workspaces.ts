@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
 import { KeyedMutex, type Clock } from '@toolfleet/resilience';
-import { Holds, Quota, type WorkspaceLimits, DEFAULT_WORKSPACE_LIMITS } from './quota.js';
+import { Quota, type WorkspaceLimits, DEFAULT_WORKSPACE_LIMITS } from './quota.js';
 import { filePath, workspacePath, type Entry, type WorkspaceStore, type WriteMode } from './workspace-store.js';
 import { TENANT, type ToolRun } from '../tool-run.js';
 
 /** Selects the workspace by the context of the call, so that no tool can name another one. */
 export class Workspaces {
-  /** Serializes the writes to a workspace in this process, so that they do not refuse each other (see Holds). */
+  /** Serializes the writes to a workspace in this process, so that they do not refuse each other (see Quota). */
   private readonly mutex = new KeyedMutex();
   private readonly quota: Quota;
 
@@ -16,7 +16,7 @@ export class Workspaces {
     clock: Clock,
     private readonly limits: WorkspaceLimits = DEFAULT_WORKSPACE_LIMITS,
   ) {
-    this.quota = new Quota(store, new Holds(store, clock), limits);
+    this.quota = new Quota(store, clock, limits);
   }
 
   /**

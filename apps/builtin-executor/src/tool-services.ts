@@ -5,7 +5,7 @@ import {
   LocalWorkspaceStore,
   OpenAiChatModel,
   PageReader,
-  PROVIDER_URLS,
+  providerUrl,
   Robots,
   S3WorkspaceStore,
   Workspaces,
@@ -83,7 +83,7 @@ function search(deps: ToolServiceDeps): SearchProvider {
   const { settings } = deps;
   const name = settings.WEB_SEARCH_PROVIDER ?? (settings.TOOLFLEET_LOCAL ? 'local' : 'searchapi');
   if (name === 'local') return new LocalSearchProvider();
-  const base = settings.WEB_SEARCH_URL ?? PROVIDER_URLS[name] ?? '';
+  const base = settings.WEB_SEARCH_URL ?? providerUrl(name);
   return new HttpSearchProvider(name, base, settings.WEB_SEARCH_API_KEY ?? '', serverEgress(deps, base));
 }
 

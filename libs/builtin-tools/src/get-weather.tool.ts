@@ -7,7 +7,6 @@ const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 
 /** `get_weather`: deterministic simulated data, labeled as such in every result. */
 export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenheit' }>({
   name: 'get_weather',
-  version: '1.0.0',
   description:
     'SIMULATED weather of a city: invented but stable values for demos and tests, never real observations. ' +
     'Do not present them as facts.',

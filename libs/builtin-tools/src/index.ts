@@ -19,7 +19,7 @@ export { Robots } from './web/robots.js';
 export {
   HttpSearchProvider,
   LocalSearchProvider,
-  PROVIDER_URLS,
+  providerUrl,
   SEARCH_PROVIDERS,
   SearchProvider,
 } from './web/search-provider.js';

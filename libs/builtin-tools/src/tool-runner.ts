@@ -61,7 +61,8 @@ export class ToolRunner {
       const outcome = await this.attempt(message, options);
       return { ...this.vouched(message, toResponse(message.tool, outcome)), execute_ms: this.elapsed(startedAt) };
     } catch (error) {
-      const response = this.failed(message.tool, error, options.signal);
+      const failure = this.classify(message.tool, error, options.signal);
+      const response = failedResponse(failure, failure.message);
       return { ...this.vouched(message, response), execute_ms: this.elapsed(startedAt) };
     }
   }
@@ -94,11 +95,6 @@ export class ToolRunner {
       progress: options.progress ?? ignore,
     };
     return tool.handle(message.arguments, run, this.services as ToolServices);
-  }
-
-  private failed(tool: string, error: unknown, signal: AbortSignal): ExecResponse {
-    const classified = this.classify(tool, error, signal);
-    return failedResponse(classified, classified.message);
   }
 
   private classify(tool: string, error: unknown, signal: AbortSignal): ToolError {

@@ -17,7 +17,6 @@ type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
 /** `multi_agent`: works on tasks in parallel, each in its own conversation. */
 export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   name: 'multi_agent',
-  version: '1.0.0',
   description:
     'Give independent tasks to sub-agents that work in parallel. Each has its own conversation and may use the tools you ' +
     'may use (not multi_agent itself). A sub-agent sees only its instruction: put everything it needs there. ' +

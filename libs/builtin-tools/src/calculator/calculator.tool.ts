@@ -10,7 +10,6 @@ const MAX_EXPRESSION = 4_096;
 /** `calculator`: arithmetic without code execution. */
 export const calculator = defineTool<{ expression: string }>({
   name: 'calculator',
-  version: '1.0.0',
   description:
     'Evaluate an arithmetic expression exactly. Operators: + - * / // (floor) ^ or ** (power) ! (factorial), ' +
     '% as percent ("200 + 10%" = 220, "20% of 50" = 10) or remainder ("7 % 3" = 1). Functions: sqrt, root(x, n), exp, ' +

@@ -24,7 +24,6 @@ const JOB_MS = 2_000;
 /** `json_process`: parses, queries, changes and validates JSON text. */
 export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
   name: 'json_process',
-  version: '1.0.0',
   description:
     'Work on a JSON text. Operations: parse (check and return the value), format (pretty-print), minify, ' +
     'query (JSONPath such as "$.items[?@.price < 10].name", or JMESPath such as "items[?price < `10`].name"), ' +

@@ -12,18 +12,7 @@ interface PluginApi {
   boundsOf: typeof boundsOf;
 }
 const FIELDS: readonly string[] = [
-  ...[
-    'name',
-    'description',
-    'category',
-    'version',
-    'toolset',
-    'inputSchema',
-    'rateLimit',
-    'costMicroUsd',
-    'needs',
-    'handler',
-  ],
+  ...'name description category version toolset inputSchema rateLimit costMicroUsd needs handler'.split(' '),
   ...AUTHORED_FIELDS.map((name) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())),
 ];
 

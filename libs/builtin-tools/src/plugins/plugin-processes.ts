@@ -3,7 +3,6 @@ import { toFailure } from '@toolfleet/contracts/execution';
 import type { Clock } from '@toolfleet/resilience';
 import { childProgram, ChildPool } from '@toolfleet/resilience/child-pool';
 import type { ExtractType } from '../web/extract-page.js';
-import type { WriteMode } from '../files/workspace-store.js';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import type { BuiltinTool, ToolServiceName, BuiltinMetadata, ToolOutcome, ToolServices } from '../builtin-tool.js';
 import { TENANT, type ToolRun } from '../tool-run.js';
@@ -140,20 +139,11 @@ function serve(
     return bounded.run(args[0] as BoundedJob, { ...boundsOf(run), timeoutMs: args[1] as number });
   if (name === 'pages.read') return pages.read(args[0] as string, args[1] as ExtractType, boundsOf(run));
   if (name === 'search.search') return search.search(args[0] as string, args[1] as number, run.signal);
+  const method = name.slice('workspaces.'.length);
+  if (!isWorkspaceMethod(method)) throw new ToolError('INTERNAL');
   const workspace = workspaces.of(run);
-  const path = args[0] as string;
-  switch (name.slice('workspaces.'.length) as keyof typeof WORKSPACE_METHODS) {
-    case 'stat':
-      return workspace.stat(path);
-    case 'read':
-      return workspace.read(path);
-    case 'list':
-      return workspace.list(path, args[1] as boolean, args[2] as number);
-    case 'write':
-      return workspace.write(path, args[1] as Uint8Array, args[2] as WriteMode);
-    case 'makeDirectory':
-      return workspace.makeDirectory(path);
-    case 'remove':
-      return workspace.remove(path, args[1] as boolean);
-  }
+  return Reflect.apply(workspace[method], workspace, args);
 }
+
+const isWorkspaceMethod = (name: string): name is keyof typeof WORKSPACE_METHODS =>
+  Object.hasOwn(WORKSPACE_METHODS, name);

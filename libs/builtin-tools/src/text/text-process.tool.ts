@@ -39,7 +39,6 @@ const TEXT_MS = 5_000;
 /** `text_process`: counts, searches and transforms text. */
 export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
   name: 'text_process',
-  version: '1.0.0',
   description:
     'Work on a text. Operations: count (characters, words, lines, sentences, bytes), case (to upper, lower, title, sentence, ' +
     'camel, pascal, snake, kebab, constant), replace (find → replace_with; with use_regex the pattern is a JavaScript regular ' +

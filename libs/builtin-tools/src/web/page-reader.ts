@@ -22,6 +22,13 @@ const MAX_BYTES = 3 * 1024 * 1024;
 const SHOWN_ERROR = 200;
 const TEXT_TYPES = /^(?:text\/|application\/(?:json|[\w.+-]*\+json|javascript|x-ndjson|yaml|x-yaml|toml))/;
 
+/** Errors caused by a page that is unreachable, slow or broken. */
+const PAGE_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'NETWORK_ERROR',
+  'UPSTREAM_ERROR',
+  'ATTEMPT_TIMED_OUT',
+]);
+
 /** The caller of a read: its signal and tenant. */
 type PageCaller = Omit<JobBounds, 'timeoutMs'>;
 
@@ -36,8 +43,14 @@ export class PageReader {
   ) {}
 
   /** @throws ToolError EGRESS_REFUSED, NETWORK_ERROR, UPSTREAM_ERROR (`HTTP 404: …`), TOOL_ERROR */
-  read(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
-    return withCallerChosenTarget(() => this.fetchPage(address, what, caller));
+  async read(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
+    try {
+      return await this.fetchPage(address, what, caller);
+    } catch (error) {
+      // The caller chose the address: its failure says nothing about the tool, and the gateway's breaker ignores it. A caller that requests
+      // dead hosts would otherwise open the breaker for all callers.
+      throw isToolError(error) && PAGE_ERRORS.has(error.code) ? error.withFacts({ blame: 'caller' }) : error;
+    }
   }
 
   private async fetchPage(address: string, what: ExtractType, caller: PageCaller): Promise<ReadPage> {
@@ -146,25 +159,5 @@ function isUtf8(bytes: Uint8Array): boolean {
     return true;
   } catch {
     return false;
-  }
-}
-
-/** Errors caused by a page that is unreachable, slow or broken. */
-const PAGE_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'NETWORK_ERROR',
-  'UPSTREAM_ERROR',
-  'ATTEMPT_TIMED_OUT',
-]);
-
-/**
- * Marks errors of an address that the caller chose (`blame: 'caller'`). They say nothing about the tool, and
- * the gateway's breaker ignores them; otherwise a caller that requests dead hosts would open the breaker for all callers.
- */
-async function withCallerChosenTarget<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!isToolError(error) || !PAGE_ERRORS.has(error.code)) throw error;
-    throw error.withFacts({ blame: 'caller' });
   }
 }

@@ -1,6 +1,6 @@
 import { ToolError } from '@toolfleet/contracts';
 import type { EgressClient } from '@toolfleet/egress';
-import type { Clock } from '@toolfleet/resilience';
+import { RecentMap, type Clock } from '@toolfleet/resilience';
 import robotsParser from 'robots-parser';
 import type { JobBounds } from '@toolfleet/resilience/child-pool';
 import type { BoundedWork } from '../bounded/bounded-work.js';
@@ -29,7 +29,7 @@ interface Rules {
  * are fetched through the egress client, like the pages.
  */
 export class Robots {
-  private readonly known = new Map<string, Promise<Rules>>();
+  private readonly known = new RecentMap<string, Promise<Rules>>({ max: MAX_ORIGINS });
 
   constructor(
     private readonly egress: EgressClient,
@@ -60,9 +60,7 @@ export class Robots {
     const known = await this.known.get(origin)?.catch(() => undefined);
     if (known && this.clock.monotonic() - known.readAt < CACHE_MS) return known;
     const reading = this.read(origin, signal);
-    this.known.delete(origin);
     this.known.set(origin, reading);
-    if (this.known.size > MAX_ORIGINS) this.known.delete(this.known.keys().next().value ?? '');
     reading.catch(() => this.known.delete(origin));
     return reading;
   }

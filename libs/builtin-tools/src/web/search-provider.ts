@@ -27,6 +27,8 @@ export type SearchProviderName = (typeof SEARCH_PROVIDERS)[number];
 
 /** The request of a provider, and where its results are in the response. */
 interface Dialect {
+  /** URL of the provider; absent for one that everybody hosts. */
+  base?: string;
   url: (base: string, query: string, maxResults: number) => string;
   headers: (key: string) => Record<string, string>;
   needsKey: boolean;
@@ -40,6 +42,7 @@ interface Dialect {
 const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> = {
   /** https://www.searchapi.io/docs/google */
   searchapi: {
+    base: 'https://www.searchapi.io',
     url: (base, query, max) =>
       `${base}/api/v1/search?${new URLSearchParams({ engine: 'google', q: query, num: String(max) })}`,
     headers: (key) => ({ authorization: `Bearer ${key}` }),
@@ -50,6 +53,7 @@ const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> 
   },
   /** https://api-dashboard.search.brave.com/app/documentation/web-search */
   brave: {
+    base: 'https://api.search.brave.com',
     url: (base, query, max) => `${base}/res/v1/web/search?${new URLSearchParams({ q: query, count: String(max) })}`,
     headers: (key) => ({ 'x-subscription-token': key }),
     needsKey: true,
@@ -68,13 +72,8 @@ const DIALECTS: Readonly<Record<Exclude<SearchProviderName, 'local'>, Dialect>> 
   },
 };
 
-/** Default URLs of the providers. */
-export const PROVIDER_URLS: Readonly<Record<SearchProviderName, string | undefined>> = {
-  searchapi: 'https://www.searchapi.io',
-  brave: 'https://api.search.brave.com',
-  searxng: undefined,
-  local: undefined,
-};
+/** The URL of a provider, unless another one is configured. */
+export const providerUrl = (name: keyof typeof DIALECTS): string => DIALECTS[name].base ?? '';
 
 /** A search API over HTTP that returns JSON. */
 export class HttpSearchProvider extends SearchProvider {

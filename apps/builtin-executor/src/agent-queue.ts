@@ -32,12 +32,12 @@ export function agentJobHandler(
   };
 }
 
-/** The worker of queue `agent-runs`, with its own connection for blocking reads. Start it last. */
-export function agentQueueWorker(
+/** The components of the queue `agent-runs`: the worker has its own connection for blocking reads. Start them last. */
+export function agentQueue(
   runner: ToolRunner,
   settings: BuiltinExecutorConfig,
   { host, redis }: ExecutorDeps,
-): LifecycleComponent {
+): LifecycleComponent[] {
   const { clock, logger, metrics, service } = host;
   if (!redis || settings.REDIS_URL === undefined) throw new Error('REDIS_URL is required by toolset agent');
   const url = settings.REDIS_URL;
@@ -56,20 +56,6 @@ export function agentQueueWorker(
     draining: host.draining,
     onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'a job failed'),
   });
-  const connection = redisComponent(blocking, url, 'redis of the queue');
-  return {
-    name: worker.name,
-    async start() {
-      await connection.start();
-      await time.start();
-      await worker.start();
-    },
-    ready: () => worker.ready(),
-    drain: () => worker.drain(),
-    async stop() {
-      await worker.stop();
-      time.stop();
-      await connection.stop();
-    },
-  };
+  const timeComponent = { name: 'redis time', start: () => time.start(), stop: async () => time.stop() };
+  return [redisComponent(blocking, url, 'redis of the queue'), timeComponent, worker];
 }

@@ -1,7 +1,7 @@
 import { getToolset, type PluginFolder, type ToolRunner } from '@toolfleet/builtin-tools';
 import type { Milliseconds } from '@toolfleet/contracts';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
-import type { Clock } from '@toolfleet/resilience';
+import { Rounds, type Clock } from '@toolfleet/resilience';
 import type { LifecycleComponent, ServiceFaults } from '@toolfleet/service';
 import type { Logger } from '@toolfleet/telemetry';
 
@@ -23,13 +23,19 @@ interface PluginWatcherDeps {
 /** Loads the plugin folder at start, and again in intervals where one is configured. */
 export class PluginWatcher implements LifecycleComponent {
   readonly name = 'plugins';
-  private readonly stopped = new AbortController();
   private readonly loaded = new Set<string>();
   /** Tools of loaded files that this process cannot run, with the reason. */
   private readonly refused = new Map<string, string>();
-  private loop: Promise<void> = Promise.resolve();
+  private readonly rounds: Rounds | undefined;
 
-  constructor(private readonly deps: PluginWatcherDeps) {}
+  constructor(private readonly deps: PluginWatcherDeps) {
+    const { clock, logger, faults, everyMs } = deps;
+    const onFailure = (error: unknown): void => {
+      logger.warn({ error }, 'the plugin folder cannot be read');
+      faults.set('plugins', [`the plugin folder cannot be read: ${String(error)}`]);
+    };
+    if (everyMs !== undefined) this.rounds = new Rounds({ clock, everyMs, work: () => this.reload(), onFailure });
+  }
 
   /** Names of the tools loaded from the folder. */
   get names(): ReadonlySet<string> {
@@ -38,25 +44,11 @@ export class PluginWatcher implements LifecycleComponent {
 
   async start(): Promise<void> {
     await this.reload();
-    const { everyMs } = this.deps;
-    if (everyMs !== undefined) this.loop = this.watch(everyMs);
+    this.rounds?.start();
   }
 
   async stop(): Promise<void> {
-    this.stopped.abort();
-    await this.loop;
-  }
-
-  private async watch(everyMs: Milliseconds): Promise<void> {
-    const { clock, logger, faults } = this.deps;
-    while (!this.stopped.signal.aborted) {
-      await clock.sleep(everyMs, this.stopped.signal).catch(() => undefined);
-      if (!this.stopped.signal.aborted)
-        await this.reload().catch((error: unknown) => {
-          logger.warn({ error }, 'the plugin folder cannot be read');
-          faults.set('plugins', [`the plugin folder cannot be read: ${String(error)}`]);
-        });
-    }
+    await this.rounds?.stop();
   }
 
   private async reload(): Promise<void> {

@@ -66,12 +66,10 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
       announcedSources(settings, runner, plugins),
       ANNOUNCE_TTL_MS,
     );
-    const after = [];
-    if (toolsets.includes('agent')) {
-      // Loaded only here, so that other toolsets do not load BullMQ.
-      const { agentQueueWorker } = await import('./agent-queue.js');
-      after.push(agentQueueWorker(runner, settings, deps));
-    }
+    // Loaded only here, so that other toolsets do not load BullMQ.
+    const agents = toolsets.includes('agent')
+      ? (await import('./agent-queue.js')).agentQueue(runner, settings, deps)
+      : [];
     const overNats = toolsets.filter((toolset) => toolset !== 'agent');
     return {
       subjects: overNats.map(builtinSubject),
@@ -83,7 +81,7 @@ export const builtinExecutor: ExecutorDefinition<(typeof builtinExecutorConfig)[
       requests: services.workspaces ? { 'workspace.purge': purgeWorkspaces(services.workspaces, clock) } : undefined,
       isIdempotent: ({ binding }) => binding.kind === 'builtin' && runner.isIdempotent(binding.handler),
       before: [fleetFileReloader(settings, file, deps.host), ...(plugins ? [plugins] : [])],
-      after: [...after, announcer],
+      after: [...agents, announcer],
       close: () => {
         bounded.close();
         processes.close();

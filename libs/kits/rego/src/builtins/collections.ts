@@ -72,6 +72,15 @@ function keysAt(args: readonly RegoValue[], index: number): RegoSet {
   throw typeFault(index + 1, 'one of {object, set, array}', value);
 }
 
+/** The fields of an object that have, or have not, one of the keys. */
+const selection = (isKept: boolean): Builtin => ({
+  arity: 2,
+  run: (args) => {
+    const keys = keysAt(args, 1);
+    return filtered(objectAt(args, 0), (key) => keys.has(key) === isKept);
+  },
+});
+
 /** The right side wins, except that two objects are merged. */
 function merged(a: RegoValue, b: RegoValue): RegoValue {
   if (!isObject(a) || !isObject(b)) return b;
@@ -145,20 +154,8 @@ export const COLLECTION_BUILTINS: Record<string, Builtin> = {
   'array.flatten': { arity: 1, run: (args) => arrayAt(args, 0).flatMap((item) => (isArray(item) ? item : [item])) },
   'object.get': objectGet,
   'object.keys': { arity: 1, run: (args) => new RegoSet(objectKeys(objectAt(args, 0))) },
-  'object.remove': {
-    arity: 2,
-    run: (args) => {
-      const keys = keysAt(args, 1);
-      return filtered(objectAt(args, 0), (key) => !keys.has(key));
-    },
-  },
-  'object.filter': {
-    arity: 2,
-    run: (args) => {
-      const keys = keysAt(args, 1);
-      return filtered(objectAt(args, 0), (key) => keys.has(key));
-    },
-  },
+  'object.remove': selection(false),
+  'object.filter': selection(true),
   'object.union': { arity: 2, run: (args) => merged(objectAt(args, 0), objectAt(args, 1)) },
   'object.union_n': {
     arity: 1,

@@ -14,8 +14,14 @@ import {
 type Integers = (a: bigint, b: bigint) => bigint;
 type Floats = (a: number, b: number) => number;
 
+/** An operation on integers of any size, and on fractions. */
+type Operation = readonly [integers: Integers, floats: Floats];
+const ADD: Operation = [(a, b) => a + b, (a, b) => a + b];
+const SUBTRACT: Operation = [(a, b) => a - b, (a, b) => a - b];
+const MULTIPLY: Operation = [(a, b) => a * b, (a, b) => a * b];
+
 /** Exact on integers of any size, double precision on fractions. */
-function arithmetic(a: Numeric, b: Numeric, integers: Integers, floats: Floats): Numeric {
+function arithmetic(a: Numeric, b: Numeric, [integers, floats]: Operation): Numeric {
   if (typeof a === 'number' && typeof b === 'number') {
     const result = floats(a, b);
     if (Number.isSafeInteger(result) || !Number.isInteger(a) || !Number.isInteger(b)) return checked(result);
@@ -31,9 +37,9 @@ function checked(result: number): Numeric {
   return normal(result);
 }
 
-const binary = (integers: Integers, floats: Floats): Builtin => ({
+const binary = (operation: Operation): Builtin => ({
   arity: 2,
-  run: (args) => arithmetic(numberAt(args, 0), numberAt(args, 1), integers, floats),
+  run: (args) => arithmetic(numberAt(args, 0), numberAt(args, 1), operation),
 });
 const comparison = (holds: (order: number) => boolean): Builtin => ({
   arity: 2,
@@ -46,9 +52,9 @@ const rounding = (round: (n: number) => number): Builtin => ({
     return typeof n === 'bigint' ? n : normal(round(n));
   },
 });
-const fold = (start: Numeric, integers: Integers, floats: Floats): Builtin => ({
+const fold = (start: Numeric, operation: Operation): Builtin => ({
   arity: 1,
-  run: (args) => numbersAt(args, 0).reduce((sum, n) => arithmetic(sum, n, integers, floats), start),
+  run: (args) => numbersAt(args, 0).reduce((sum, n) => arithmetic(sum, n, operation), start),
 });
 
 const minus: Builtin = {
@@ -57,12 +63,7 @@ const minus: Builtin = {
     const [a, b] = args as [RegoValue, RegoValue];
     if (a instanceof RegoSet && b instanceof RegoSet) return new RegoSet(a.values().filter((item) => !b.has(item)));
     if (a instanceof RegoSet) throw typeFault(2, 'set', b);
-    return arithmetic(
-      numberAt(args, 0),
-      numberAt(args, 1),
-      (x, y) => x - y,
-      (x, y) => x - y,
-    );
+    return arithmetic(numberAt(args, 0), numberAt(args, 1), SUBTRACT);
   },
 };
 
@@ -108,15 +109,9 @@ export const NUMBER_BUILTINS: Record<string, Builtin> = {
   gt: comparison((order) => order > 0),
   lte: comparison((order) => order <= 0),
   gte: comparison((order) => order >= 0),
-  plus: binary(
-    (a, b) => a + b,
-    (a, b) => a + b,
-  ),
+  plus: binary(ADD),
   minus,
-  mul: binary(
-    (a, b) => a * b,
-    (a, b) => a * b,
-  ),
+  mul: binary(MULTIPLY),
   div,
   rem,
   abs: rounding(Math.abs),
@@ -124,16 +119,8 @@ export const NUMBER_BUILTINS: Record<string, Builtin> = {
   floor: rounding(Math.floor),
   // half away from zero, as Go rounds
   round: rounding((n) => Math.sign(n) * Math.round(Math.abs(n))),
-  sum: fold(
-    0,
-    (a, b) => a + b,
-    (a, b) => a + b,
-  ),
-  product: fold(
-    1,
-    (a, b) => a * b,
-    (a, b) => a * b,
-  ),
+  sum: fold(0, ADD),
+  product: fold(1, MULTIPLY),
   'numbers.range': range,
   or: { arity: 2, run: (args) => new RegoSet([...setAt(args, 0).values(), ...setAt(args, 1).values()]) },
   and: {

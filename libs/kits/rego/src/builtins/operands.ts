@@ -27,11 +27,25 @@ export function valueFault(message: string): RegoError {
 
 export type Numeric = number | bigint;
 
-export function numberAt(args: readonly RegoValue[], index: number): Numeric {
-  const value = args[index]!;
-  if (typeof value === 'number' || typeof value === 'bigint') return value;
-  throw typeFault(index + 1, 'number', value);
-}
+/** Reads an operand of one type. */
+type Operand<T> = (args: readonly RegoValue[], index: number) => T;
+
+const operand =
+  <T extends RegoValue>(wanted: string, isWanted: (value: RegoValue) => value is T): Operand<T> =>
+  (args, index) => {
+    const value = args[index]!;
+    if (isWanted(value)) return value;
+    throw typeFault(index + 1, wanted, value);
+  };
+
+const isNumber = (value: RegoValue): value is Numeric => typeof value === 'number' || typeof value === 'bigint';
+const isText = (value: RegoValue): value is string => typeof value === 'string';
+
+export const numberAt = operand('number', isNumber);
+export const textAt = operand('string', isText);
+export const arrayAt: Operand<readonly RegoValue[]> = operand('array', isArray);
+export const setAt = operand('set', (value): value is RegoSet => value instanceof RegoSet);
+export const objectAt: Operand<RegoObject | PlainObject> = operand('object', isObject);
 
 /** An integer that fits an index or a length. */
 export function integerAt(args: readonly RegoValue[], index: number): number {
@@ -43,30 +57,6 @@ export function integerAt(args: readonly RegoValue[], index: number): number {
   );
 }
 
-export function textAt(args: readonly RegoValue[], index: number): string {
-  const value = args[index]!;
-  if (typeof value === 'string') return value;
-  throw typeFault(index + 1, 'string', value);
-}
-
-export function arrayAt(args: readonly RegoValue[], index: number): readonly RegoValue[] {
-  const value = args[index]!;
-  if (isArray(value)) return value;
-  throw typeFault(index + 1, 'array', value);
-}
-
-export function setAt(args: readonly RegoValue[], index: number): RegoSet {
-  const value = args[index]!;
-  if (value instanceof RegoSet) return value;
-  throw typeFault(index + 1, 'set', value);
-}
-
-export function objectAt(args: readonly RegoValue[], index: number): RegoObject | PlainObject {
-  const value = args[index]!;
-  if (isObject(value)) return value;
-  throw typeFault(index + 1, 'object', value);
-}
-
 /** Elements of an array or set. */
 export function listAt(args: readonly RegoValue[], index: number): readonly RegoValue[] {
   const value = args[index]!;
@@ -75,21 +65,20 @@ export function listAt(args: readonly RegoValue[], index: number): readonly Rego
   throw typeFault(index + 1, 'one of {set, array}', value);
 }
 
+const itemsOf =
+  <T extends RegoValue>(kind: string, isWanted: (value: RegoValue) => value is T): Operand<T[]> =>
+  (args, index) =>
+    listAt(args, index).map((item) => {
+      if (isWanted(item)) return item;
+      const message = `operand ${index + 1} must be array or set of ${kind} but got ${typeName(item)}`;
+      throw new RegoError('type_error', message);
+    });
+
 /** Texts of an array or set of strings. */
-export function textsAt(args: readonly RegoValue[], index: number): string[] {
-  return listAt(args, index).map((item) => {
-    if (typeof item === 'string') return item;
-    throw new RegoError('type_error', `operand ${index + 1} must be array or set of strings but got ${typeName(item)}`);
-  });
-}
+export const textsAt = itemsOf('strings', isText);
 
 /** Numbers of an array or set of numbers. */
-export function numbersAt(args: readonly RegoValue[], index: number): Numeric[] {
-  return listAt(args, index).map((item) => {
-    if (typeof item === 'number' || typeof item === 'bigint') return item;
-    throw new RegoError('type_error', `operand ${index + 1} must be array or set of numbers but got ${typeName(item)}`);
-  });
-}
+export const numbersAt = itemsOf('numbers', isNumber);
 
 /** Big integers come back as numbers where these are exact, so that equal numbers have one form. */
 export function normal(value: Numeric): Numeric {

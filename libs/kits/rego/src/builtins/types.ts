@@ -24,40 +24,19 @@ function outOfRange(): never {
   throw valueFault('number out of range');
 }
 
-const BYTE_UNITS: Record<string, number> = {
-  '': 1,
-  b: 1,
-  k: 1e3,
-  kb: 1e3,
-  ki: 2 ** 10,
-  kib: 2 ** 10,
-  m: 1e6,
-  mb: 1e6,
-  mi: 2 ** 20,
-  mib: 2 ** 20,
-  g: 1e9,
-  gb: 1e9,
-  gi: 2 ** 30,
-  gib: 2 ** 30,
-  t: 1e12,
-  tb: 1e12,
-  ti: 2 ** 40,
-  tib: 2 ** 40,
-  p: 1e15,
-  pb: 1e15,
-  pi: 2 ** 50,
-  pib: 2 ** 50,
-  e: 1e18,
-  eb: 1e18,
-  ei: 2 ** 60,
-  eib: 2 ** 60,
-};
+/** Bytes of a unit such as `kb` or `MiB`: powers of 1,000 and 1,024; undefined for no unit. */
+function unitBytes(name: string): number | undefined {
+  const found = /^(?:([kmgtpe])(i?))?b?$/i.exec(name);
+  if (!found) return undefined;
+  const [, prefix = '', binary] = found;
+  return (binary ? 1_024 : 1_000) ** ' kmgtpe'.indexOf(prefix.toLowerCase() || ' ');
+}
 
 const parseBytes: Builtin = {
   arity: 1,
   run: (args) => {
     const match = /^"?([0-9]+(?:\.[0-9]+)?)([a-zA-Z]*)"?$/.exec(textAt(args, 0));
-    const unit = match ? BYTE_UNITS[match[2]!.toLowerCase()] : undefined;
+    const unit = match ? unitBytes(match[2]!) : undefined;
     if (!match || unit === undefined) throw valueFault('units.parse_bytes: could not parse amount');
     const bytes = Math.trunc(Number(match[1]) * unit);
     return normal(Number.isSafeInteger(bytes) ? bytes : BigInt(bytes));

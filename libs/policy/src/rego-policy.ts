@@ -14,7 +14,7 @@ import {
   type Run,
   type RegoValue,
   formatValue,
-  getField,
+  toJson,
 } from '@toolfleet/rego';
 import type { Clock } from '@toolfleet/resilience';
 import { readAsked } from './asked.js';
@@ -211,11 +211,3 @@ function toMembers(value: RegoValue | undefined): readonly RegoValue[] {
 }
 
 const toMessage = (member: unknown): string => (typeof member === 'string' ? member : formatValue(member as RegoValue));
-
-/** A value as JSON: sets become lists. */
-function toJson(value: RegoValue): unknown {
-  if (value instanceof RegoSet) return [...value.values()].map(toJson);
-  if (isArray(value)) return value.map(toJson);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(objectKeys(value).map((key) => [String(key), toJson(getField(value, key)!)]));
-}

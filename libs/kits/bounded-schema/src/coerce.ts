@@ -3,7 +3,7 @@ import { asDoubles } from '@toolfleet/base/json-text';
 import { canonicalJson } from './canonical.js';
 import { coerceScalar, fits, parseLarge, parseStructure, jsonType, type TypeName } from './coerce-scalar.js';
 import type { CompiledSchema } from './compile.js';
-import { decodeFragment, escapePointer, schemaAt } from './subschemas.js';
+import { decodeFragment, escapePointer, schemaAt, setOwn } from './subschemas.js';
 import { chargeSteps } from './step-budget.js';
 
 /** One conversion that was applied. It has no values, because they may be secret. */
@@ -181,11 +181,4 @@ function readTypes(schema: JsonObject): TypeName[] {
   if (Array.isArray(schema.type)) return schema.type as TypeName[];
   const values = schema.const === undefined ? schema.enum : [schema.const];
   return Array.isArray(values) ? [...new Set(values.map(jsonType))] : [];
-}
-
-/** Sets an own property, even one called `__proto__`, unlike an assignment. */
-export function setOwn(target: JsonObject, name: string, value: Json): void {
-  if (name === '__proto__')
-    Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
-  else target[name] = value;
 }

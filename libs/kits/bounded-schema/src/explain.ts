@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { suggestion } from '@toolfleet/base/did-you-mean';
 import { jsonType } from './coerce-scalar.js';
-import { schemaAt } from './subschemas.js';
+import { escapePointer, schemaAt, unescapePointer } from './subschemas.js';
 
 /** The fault of an argument. */
 type FaultKind =
@@ -67,9 +67,9 @@ function withoutMiddle(errors: readonly ErrorObject[]): readonly ErrorObject[] {
 /** Creates a fault, cut to the limits of path and message; `param` is derived from the path. */
 export function faultAt(place: string, kind: FaultKind, text: string): ArgumentFault {
   const path = shorten(place, MAX_PLACE_CHARS);
-  const first = path.split('/')[1] ?? '';
+  const param = unescapePointer(path.split('/')[1] ?? '');
   const message = shorten(text, MAX_MESSAGE_CHARS);
-  return { param: first.replaceAll('~1', '/').replaceAll('~0', '~'), path, kind, message };
+  return { param, path, kind, message };
 }
 
 /** A failed union: the parts of its forms, and of the form that the value names by its discriminator. */
@@ -165,13 +165,13 @@ function explain(error: ErrorObject, root: JsonObject): ArgumentFault | undefine
   switch (error.keyword) {
     case 'required':
     case 'dependentRequired': {
-      const at = `${path}/${String(params.missingProperty).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+      const at = `${path}/${escapePointer(String(params.missingProperty))}`;
       return fault('missing', `Required parameter '${toParameterName(at)}' is missing`, at);
     }
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const extra = shorten(String(params.additionalProperty ?? params.unevaluatedProperty), MAX_PLACE_CHARS);
-      const at = `${path}/${extra.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+      const at = `${path}/${escapePointer(extra)}`;
       const meant = suggestion(extra, Object.keys(error.parentSchema?.['properties'] ?? {}).slice(0, MAX_COMPARED));
       return fault('unknown', `Unknown parameter '${toParameterName(at)}'${meant}`, at);
     }
@@ -247,9 +247,5 @@ export function shorten(text: string, chars = SHOWN_CHARS): string {
 
 /** Converts a JSON pointer to the notation of messages: `/filter/0/name` becomes `filter.0.name`. */
 export function toParameterName(path: string): string {
-  return path
-    .slice(1)
-    .split('/')
-    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .join('.');
+  return path.slice(1).split('/').map(unescapePointer).join('.');
 }

@@ -1,5 +1,5 @@
 export { canonicalJson, fingerprint, identityText, sha256Hex } from './canonical.js';
-export { referenceTarget } from './subschemas.js';
+export { escapePointer, referenceTarget, setOwn, unescapePointer } from './subschemas.js';
 export { compileSchema, type CompiledSchema, validateMessage } from './compile.js';
 export { type Coercion } from './coerce.js';
 export { explainErrors, type ArgumentFault, toParameterName } from './explain.js';

@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
-import { decodeFragment, schemaAt } from './subschemas.js';
+import { decodeFragment, schemaAt, setOwn } from './subschemas.js';
 
 /** How listed schemas share their parts: as references to `$defs`, or expanded where they are used. */
 export type SchemaStyle = 'defs' | 'inline';
@@ -50,11 +50,4 @@ function nextPosition(position: Position, key: string): Position {
   if (position !== 'schema') return position === 'names' ? 'schema' : 'data';
   if (DATA.has(key)) return 'data';
   return NAMES.has(key) ? 'names' : 'schema';
-}
-
-/** Sets a member also where its name is `__proto__`. */
-function setOwn(target: JsonObject, key: string, value: Json): void {
-  if (key === '__proto__') {
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  } else target[key] = value;
 }

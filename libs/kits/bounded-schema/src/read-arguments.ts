@@ -2,10 +2,10 @@ import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { asDoubles, countNodes, MAX_BODY_NODES, nestingDepth } from '@toolfleet/base/json-text';
 import { plainName } from './anthropic-schema.js';
 import { compileSchema, STEPS_KEYWORD, type CompiledSchema } from './compile.js';
-import { buildCoercer, MAX_UNION_TRIALS, setOwn, type Coercer, type Coercion } from './coerce.js';
+import { buildCoercer, MAX_UNION_TRIALS, type Coercer, type Coercion } from './coerce.js';
 import { parseArgument } from './coerce-scalar.js';
 import { explainErrors, faultAt, MAX_FAULTS, shorten, type ArgumentFault } from './explain.js';
-import { escapePointer, schemaAt } from './subschemas.js';
+import { escapePointer, schemaAt, setOwn } from './subschemas.js';
 import { MAX_ARGUMENT_DEPTH } from './schema-limits.js';
 import { chargeSteps, StepsExhausted, TextRefused, withinSteps } from './step-budget.js';
 

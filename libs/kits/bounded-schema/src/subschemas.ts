@@ -19,7 +19,7 @@ const MAPS = ['properties', 'patternProperties', '$defs', 'definitions', 'depend
 export function schemaAt(root: Json, pointer: string): Json | undefined {
   let node: Json | undefined = root;
   for (const token of pointer.split('/').slice(1)) {
-    const key = token.replaceAll('~1', '/').replaceAll('~0', '~');
+    const key = unescapePointer(token);
     if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) return undefined;
     node = (node as JsonObject)[key];
   }
@@ -28,7 +28,19 @@ export function schemaAt(root: Json, pointer: string): Json | undefined {
 
 /** Escapes a name for use as one token of a JSON pointer: `a/b` becomes `a~1b`. */
 export function escapePointer(name: string): string {
-  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+  return /[~/]/.test(name) ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name;
+}
+
+/** The name that a token of a JSON pointer stands for: `a~1b` is `a/b`. */
+export function unescapePointer(token: string): string {
+  return token.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+/** Sets an own property, even one called `__proto__`; an assignment would change the prototype. */
+export function setOwn<T>(target: { [name: string]: T }, name: string, value: T): void {
+  if (name === '__proto__')
+    Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true });
+  else target[name] = value;
 }
 
 /** Converts a reference inside a document (`#/$defs/a%20b`) to a JSON pointer (`/$defs/a b`). */

@@ -1,22 +1,17 @@
 import type { Json, JsonObject } from '@toolfleet/base';
+import { escapePointer, unescapePointer } from '@toolfleet/bounded-schema';
 
-/** One reference token of a JSON pointer, escaped (RFC 6901 section 3). */
-export function escapeToken(token: string): string {
-  return /[~/]/.test(token) ? token.replaceAll('~', '~0').replaceAll('/', '~1') : token;
-}
+export { escapePointer as escapeToken, setOwn } from '@toolfleet/bounded-schema';
 
 /** Reference tokens of a JSON pointer, unescaped in the order of RFC 6901 section 4 (`~1` first, then `~0`). */
 export function pointerTokens(pointer: string): string[] {
   if (pointer === '') return [];
-  return pointer
-    .slice(1)
-    .split('/')
-    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return pointer.slice(1).split('/').map(unescapePointer);
 }
 
 /** The pointer of reference tokens. */
 export function toPointer(tokens: readonly string[]): string {
-  return tokens.map((token) => `/${escapeToken(token)}`).join('');
+  return tokens.map((token) => `/${escapePointer(token)}`).join('');
 }
 
 const ARRAY_INDEX = /^(0|[1-9][0-9]*)$/;
@@ -31,13 +26,6 @@ export function valueAt(root: Json, tokens: readonly string[]): Json | undefined
     } else return undefined;
   }
   return value;
-}
-
-/** Sets a property even when it is called `__proto__`; an assignment would make a prototype change. */
-export function setOwn<T>(target: { [key: string]: T }, key: string, value: T): void {
-  if (key === '__proto__') {
-    Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-  } else target[key] = value;
 }
 
 /** A member that is an object, else undefined. */

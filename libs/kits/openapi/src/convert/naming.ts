@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '@toolfleet/base';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import { pointerTokens } from '../json-pointer.js';
 
 /** An operation to be named. */
@@ -89,10 +89,7 @@ function number(base: string, members: readonly number[], names: (string | undef
 function hashed(base: string, { method, path }: Nameable, used: Set<string>): string {
   const key = `${method.toUpperCase()} ${path}`;
   for (let round = 0; ; round += 1) {
-    const digest = createHash('sha256')
-      .update(round === 0 ? key : `${key} ${round}`)
-      .digest('hex')
-      .slice(0, 6);
+    const digest = sha256Hex(round === 0 ? key : `${key} ${round}`).slice(0, 6);
     const name = fit(base, `_${digest}`);
     if (used.has(name)) continue;
     used.add(name);

@@ -38,7 +38,6 @@ function send(message: FromHost): void {
 }
 
 interface Booted {
-  bootMs: Milliseconds;
   /** Runs code until it is fast, with a pause after each program. */
   warmUp: (pauseMs: Milliseconds) => Promise<Milliseconds>;
   packages: PackageWheel[];
@@ -47,7 +46,6 @@ interface Booted {
 
 /** Boots the interpreter. A separate function, so that no reference keeps the memory of the boot alive afterwards. */
 function boot(settings: HostSettings): Booted {
-  const began = clock.monotonic();
   const { boot: bootModule, code, shape, preopens } = loadInterpreter(settings.interpreter);
   const maxPages = settings.memoryLimitMb * PAGES_PER_MB;
   const snapshot = takeSnapshot(bootModule, shape.memory.min, {
@@ -56,7 +54,6 @@ function boot(settings: HostSettings): Booted {
     maxPages,
     heapBytes: HEAP_BYTES,
   });
-  const bootMs = clock.monotonic() - began;
   const warmUp = (pauseMs: Milliseconds) => {
     const output = new CapturedOutput(settings.outputCap);
     let guest: Guest | null = null;
@@ -74,7 +71,7 @@ function boot(settings: HostSettings): Booted {
     return guest.writtenFiles().map(([path, file]) => [path, contentOf(file)]);
   });
   const trees = Object.fromEntries(packages.map((one) => [one.name, packageTree(one)]));
-  return { bootMs, warmUp, packages, pool: newPool(settings, { code, snapshot, preopens, packages: trees }) };
+  return { warmUp, packages, pool: newPool(settings, { code, snapshot, preopens, packages: trees }) };
 }
 
 function newPool(
@@ -99,7 +96,7 @@ function newPool(
 async function start(settings: HostSettings): Promise<void> {
   const booted = boot(settings);
   pool = booted.pool;
-  const warmUpMs = settings.warmUpFirst ? await booted.warmUp(0) : 0;
+  if (settings.warmUpFirst) await booted.warmUp(0);
   // Release the memories of boot and warm-up, about 60 MB, before requests arrive.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   await pool.start();
@@ -108,7 +105,7 @@ async function start(settings: HostSettings): Promise<void> {
   const version = reply.value;
   if (typeof version !== 'string')
     throw new Error(`the canary run ended with ${reply.status}: ${reply.error?.type}: ${reply.error?.message}`);
-  send({ type: 'ready', version, packages: booted.packages, bootMs: booted.bootMs, warmUpMs });
+  send({ type: 'ready', version, packages: booted.packages });
   if (settings.warmUpFirst) return;
   await booted.warmUp(BACKGROUND_PAUSE_MS);
   globalThis.gc?.(); // releases the memory of the warm-up

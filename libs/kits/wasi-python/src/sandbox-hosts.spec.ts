@@ -22,7 +22,7 @@ const start = () => {
     process.send({ type: 'compiled' });
     process.send({ type: 'killed', reason: 'crashed', killMs: 0 });
   }
-  if (starts() === 'yes') process.send({ type: 'ready', version: '3', bootMs: 1, warmUpMs: 0 });
+  if (starts() === 'yes') process.send({ type: 'ready', version: '3' });
   else setTimeout(start, 10);
 };
 process.on('disconnect', () => process.exit());

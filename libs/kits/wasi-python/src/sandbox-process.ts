@@ -35,15 +35,18 @@ export type ToHost =
   | { type: 'cancel'; id: string }
   | { type: 'answer'; id: string; line: string };
 
+/** The child can run programs. */
+interface ReadyHost {
+  type: 'ready';
+  /** Version of Python. */
+  version: string;
+  /** The packages with their bytecode. */
+  packages: readonly PackageWheel[];
+}
+
 /** Messages from the child to the service. `started` is sent for runs that take longer than a moment. */
 export type FromHost =
-  | {
-      type: 'ready';
-      version: string;
-      packages: readonly PackageWheel[] | undefined;
-      bootMs: Milliseconds;
-      warmUpMs: Milliseconds;
-    }
+  | ReadyHost
   | { type: 'compiled' }
   | { type: 'failed'; message: string }
   | { type: 'started'; id: string }
@@ -93,10 +96,9 @@ export class SandboxProcess {
   readonly ended: Promise<void>;
   private readonly child: ChildProcess;
   private readonly inFlight = new Map<string, RunInFlight>();
-  private readonly ready: Promise<void>;
+  /** Resolves when the child has run its canary. Rejects with the reason if it cannot start. */
+  readonly ready: Promise<ReadyHost>;
   private hasEnded = false;
-  private pythonVersion = '';
-  private compiled: readonly PackageWheel[] | undefined;
 
   constructor(private readonly options: ProcessOptions) {
     this.child = fork(options.hostScript, [], {
@@ -129,27 +131,12 @@ export class SandboxProcess {
     return this.child.pid;
   }
 
-  /** Version of Python, once started. */
-  get version(): string {
-    return this.pythonVersion;
-  }
-
-  /** The packages with their bytecode, once started. */
-  get packages(): readonly PackageWheel[] | undefined {
-    return this.compiled;
-  }
-
   get isAlive(): boolean {
     return !this.hasEnded;
   }
 
   get running(): number {
     return this.inFlight.size;
-  }
-
-  /** Resolves when the child has run its canary. Rejects with the reason if it cannot start. */
-  start(): Promise<void> {
-    return this.ready;
   }
 
   /** Runs a program. @throws HostLost if the child dies meanwhile */
@@ -183,7 +170,7 @@ export class SandboxProcess {
     this.child.send(message, () => {});
   }
 
-  private waitUntilReady(): Promise<void> {
+  private waitUntilReady(): Promise<ReadyHost> {
     return new Promise((resolve, reject) => {
       const limit = () =>
         this.options.clock.after(START_TIMEOUT_MS, () => {
@@ -192,11 +179,8 @@ export class SandboxProcess {
         });
       let cancelTimer = limit();
       this.child.on('message', (message: FromHost) => {
-        if (message.type === 'ready') {
-          this.pythonVersion = message.version;
-          this.compiled = message.packages;
-          resolve();
-        } else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
+        if (message.type === 'ready') resolve(message);
+        else if (message.type === 'failed') reject(new Error(`the sandbox host could not start: ${message.message}`));
         else if (message.type !== 'compiled') return;
         cancelTimer();
         if (message.type === 'compiled') cancelTimer = limit();

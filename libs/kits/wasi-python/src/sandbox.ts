@@ -142,12 +142,12 @@ export class Sandbox {
     this.hosts.add(host);
     void host.ended.then(() => this.hosts.delete(host));
     const began = clock.monotonic();
-    await host.start();
+    const { version, packages } = await host.ready;
     this.options.onReady?.(clock.monotonic() - began);
     this.live = host;
-    this.version = host.version;
+    this.version = version;
     // Its successors need not compile them.
-    this.packages = host.packages;
+    this.packages = packages;
     host.ended
       .then(() => this.onEnded(host))
       .catch((error: unknown) => this.options.onEvent?.('sandbox host lost', { error: String(error) }));

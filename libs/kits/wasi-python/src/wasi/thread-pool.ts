@@ -50,6 +50,7 @@ export interface RunListener {
 }
 
 interface ActiveRun extends WaitingRun {
+  id: string;
   startedAt: Milliseconds;
   /** Ends the run when its time is up: stopped while a program waits for a call. */
   cancelTimer: CancelTimer;
@@ -136,11 +137,11 @@ export class ThreadPool {
     thread.answers.postMessage({ run: run.number, line } satisfies ProgramAnswer);
     Atomics.add(thread.signal, SIGNAL.answers, 1);
     Atomics.notify(thread.signal, SIGNAL.answers);
-    this.setWaiting(id, run, false);
+    this.setWaiting(run, false);
   }
 
   /** Stops or continues the clock of a program. Its own computing is limited, and so is the time from start to end. */
-  private setWaiting(id: string, run: ActiveRun, waits: boolean): void {
+  private setWaiting(run: ActiveRun, waits: boolean): void {
     if (run.waits === waits) return;
     run.waits = waits;
     this.waitingRuns += waits ? 1 : -1;
@@ -148,22 +149,22 @@ export class ThreadPool {
     if (waits) {
       run.cancelTimer();
       run.leftMs -= now - run.timedFrom;
-    } else this.startTimer(id, run);
+    } else this.startTimer(run);
     if (waits) void this.addThread();
   }
 
-  private startTimer(id: string, run: ActiveRun): void {
+  private startTimer(run: ActiveRun): void {
     const { clock } = this.options;
     run.timedFrom = clock.monotonic();
-    run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => this.onTime(id, run));
+    run.cancelTimer = clock.after(Math.max(1, run.leftMs), () => this.onTime(run));
   }
 
   /** Ends a run after its time; brief waits of a program for its calls that did not stop the timer do not count. */
-  private onTime(id: string, run: ActiveRun): void {
-    const signal = this.busy.get(id)?.signal;
+  private onTime(run: ActiveRun): void {
+    const signal = this.busy.get(run.id)?.signal;
     run.leftMs = signal === undefined ? 0 : Atomics.exchange(signal, SIGNAL.waitedUs, 0) / 1_000;
-    if (run.leftMs >= 1) this.startTimer(id, run);
-    else void this.killLate(id, run.request.timeoutMs);
+    if (run.leftMs >= 1) this.startTimer(run);
+    else void this.killLate(run.id, run.request.timeoutMs);
   }
 
   /** Terminates every thread. Runs in progress end as cancelled. */
@@ -194,6 +195,7 @@ export class ThreadPool {
       const now = clock.monotonic();
       const { program, timeoutMs } = request;
       const run: ActiveRun = {
+        id,
         request,
         listener,
         settle,
@@ -206,7 +208,7 @@ export class ThreadPool {
         waits: false,
       };
       Atomics.store(thread.signal, SIGNAL.waitedUs, 0);
-      this.startTimer(id, run);
+      this.startTimer(run);
       thread.running = run;
       thread.worker.postMessage(request);
       listener.onStart?.();
@@ -241,14 +243,14 @@ export class ThreadPool {
       // A terminated thread does not report CPU time; the wall time is its upper bound.
       usage: { cpuMs: wallMs, wallMs, peakMemoryMb: thread.output.pages / PAGES_PER_MB },
     });
-    this.release(id, running);
+    this.release(running);
     this.kills += 1;
     // A terminated thread leaves little for the collector to notice, but much memory of the process.
     if (this.kills % KILLS_PER_COLLECTION === 0) globalThis.gc?.();
   }
 
-  private release(id: string, running: ActiveRun): void {
-    this.busy.delete(id);
+  private release(running: ActiveRun): void {
+    this.busy.delete(running.id);
     if (running.waits) this.waitingRuns -= 1;
     if (!running.request.program) this.usedMb -= running.request.memoryLimitMb;
     this.startNext();
@@ -258,7 +260,6 @@ export class ThreadPool {
   private onReply(thread: SandboxThread, reply: RunReply): void {
     const running = thread.running;
     if (!running) return;
-    const id = this.findId(thread)!;
     thread.running = undefined;
     running.cancelTimer();
     running.cancelWall();
@@ -266,7 +267,7 @@ export class ThreadPool {
     if (this.idle.length + this.starting > this.options.threads) void thread.worker.terminate();
     else this.idle.push(thread);
     running.settle(reply);
-    this.release(id, running);
+    this.release(running);
   }
 
   private onAsk({ running }: SandboxThread, number: number, line: string): void {
@@ -278,26 +279,20 @@ export class ThreadPool {
   /** The message may be older than an answer that is already on its way. */
   private onBlocked(thread: SandboxThread, taken: number): void {
     const { running } = thread;
-    const id = this.findId(thread);
-    if (!running || id === undefined || running.answered !== taken) return;
-    this.setWaiting(id, running, true);
+    if (!running || running.answered !== taken) return;
+    this.setWaiting(running, true);
     running.listener.onBlocked?.(taken);
   }
 
   private onDeath(thread: SandboxThread, message: string): void {
-    const id = this.findId(thread);
-    if (id) void this.kill(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
+    const id = thread.running?.id;
+    if (id !== undefined) void this.kill(id, 'crashed', failed('crashed', 'ThreadDied', message.slice(0, 200)));
     const at = this.idle.indexOf(thread);
     if (at >= 0) {
       this.options.onDied?.(message);
       this.idle.splice(at, 1);
       void this.addThread();
     }
-  }
-
-  private findId(thread: SandboxThread): string | undefined {
-    for (const [id, candidate] of this.busy) if (candidate === thread) return id;
-    return undefined;
   }
 
   /**

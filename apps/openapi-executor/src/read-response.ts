@@ -1,7 +1,7 @@
 import { isJsonObject, isServerFault, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { isNestedTooDeep, parseExact } from '@toolfleet/contracts/json-text';
-import { readFreshnessMs, type EgressResponse } from '@toolfleet/egress';
+import { joinHeader, readFreshnessMs, type EgressResponse } from '@toolfleet/egress';
 import { redact } from '@toolfleet/telemetry';
 
 /** Characters of an upstream's error body in `error` (Shannon's users match the text). */
@@ -37,14 +37,14 @@ export async function readResponse(
   transform: (output: Json) => Json = (output) => output,
 ): Promise<ExecResponse> {
   const bytes = await response.body.bytes();
-  const contentType = single(response.headers['content-type']) ?? '';
+  const contentType = joinHeader(response.headers['content-type']) ?? '';
   const truncated = response.body.truncated;
   const metadata: JsonObject = { http_status: response.status, content_type: contentType, bytes: bytes.byteLength };
   const headers = shownHeaders(response);
   if (Object.keys(headers).length > 0) metadata.headers = headers;
   if (truncated) {
     metadata.truncated = true;
-    const total = Number(single(response.headers['content-length']));
+    const total = Number(joinHeader(response.headers['content-length']));
     if (total > 0 && response.headers['content-encoding'] === undefined) metadata.total_bytes = total;
     metadata.hint = `The response was cut at ${maxBytes} bytes: narrow the call (filters, fields, a smaller page).`;
   }
@@ -117,10 +117,10 @@ function toText(output: Json, status: number, metadata: JsonObject): string {
 function failed(response: EgressResponse, output: Json, metadata: JsonObject, now: number): ExecResponse {
   const { status } = response;
   const body = typeof output === 'string' ? output : output === null ? '' : JSON.stringify(output);
-  const location = single(response.headers.location);
+  const location = joinHeader(response.headers.location);
   const said = status < 400 && location !== undefined ? `redirect to ${toOrigin(location)} was not followed` : body;
   const message = `HTTP ${status}: ${(said || response.statusText).slice(0, ERROR_CHARS)}`.trimEnd();
-  const retryAfterMs = retryAfter(single(response.headers['retry-after']), now);
+  const retryAfterMs = retryAfter(joinHeader(response.headers['retry-after']), now);
   return {
     ok: false,
     output,
@@ -157,14 +157,10 @@ function toOrigin(location: string): string {
 function shownHeaders(response: EgressResponse): JsonObject {
   const shown: JsonObject = {};
   for (const name of SHOWN_HEADERS) {
-    const sent = response.headers[name];
-    if (sent !== undefined) shown[name] = redact(Array.isArray(sent) ? sent.join(', ') : sent).slice(0, 500);
+    const sent = joinHeader(response.headers[name]);
+    if (sent !== undefined) shown[name] = redact(sent).slice(0, 500);
   }
   return shown;
-}
-
-function single(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.join(', ') : value;
 }
 
 /** Longest `text` shown to a model, in characters (as in Shannon). */

@@ -18,7 +18,7 @@ import { redirectHeaders, requestHeaders } from './request-headers.js';
 import { RequestTimeouts } from './request-timeouts.js';
 import { CachingResolver, SystemResolver } from './resolver.js';
 import { ACCEPTED_ENCODINGS, EgressBody } from './response-body.js';
-import { ResponseReceiver, type ResponseHead } from './response-receiver.js';
+import { joinHeader, ResponseReceiver, type ResponseHead } from './response-receiver.js';
 import {
   Allowlist,
   endpointOrigin,
@@ -57,7 +57,6 @@ export class EgressClient {
       allowlist: new Allowlist(options.allowlist, options.allowAnyHost),
       allowlistKey: options.allowlistKey,
       schemes: options.schemes ?? ['https'],
-      ports: options.ports ?? [80, 443],
       allowedEndpoints: originSet(options.allowedEndpoints),
     };
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
@@ -208,8 +207,4 @@ export class EgressClient {
 function withDelivery(reason: CodedError, started: boolean): CodedError {
   if (started || reason.code !== 'ATTEMPT_TIMED_OUT') return reason;
   return reason.withFacts({ delivered: false });
-}
-
-function joinHeader(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.join(', ') : value;
 }

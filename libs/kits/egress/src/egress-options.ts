@@ -20,8 +20,6 @@ export interface EgressOptions {
   allowedEndpoints?: readonly string[] | OriginSet;
   /** Schemes for every listed host; default `https`. An entry `http://host` allows plain HTTP to that host. */
   schemes?: readonly ('https' | 'http')[];
-  /** Ports for every listed host; default 80 and 443. */
-  ports?: readonly number[];
   /** Pod, service and node ranges of the cluster, refused in addition to private ranges. Default none. */
   deniedCidrs?: readonly string[];
   resolver?: Resolver;

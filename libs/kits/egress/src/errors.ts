@@ -14,9 +14,7 @@ type EgressReason =
   | 'not_allowlisted'
   | 'internal_name'
   | 'address'
-  | 'no_resolver_answer'
   | 'downgrade'
-  | 'redirect_method'
   | 'too_many_redirects'
   | 'header'
   | 'request_target';

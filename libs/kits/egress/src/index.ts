@@ -4,3 +4,4 @@ export type { EgressLimits, EgressOptions, EgressRequest, EgressResponse } from 
 export { egressFetch, toFetchResponse, type FetchedResponse } from './egress-fetch.js';
 export { readFreshnessMs } from './response-freshness.js';
 export { Resolver } from './resolver.js';
+export { joinHeader } from './response-receiver.js';

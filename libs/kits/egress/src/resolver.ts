@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import type { Clock } from '@toolfleet/base';
+import { RecentMap, type Clock } from '@toolfleet/base';
 
 /** Resolves host names. Tests inject their own. */
 export abstract class Resolver {
@@ -16,15 +16,12 @@ export class SystemResolver extends Resolver {
   }
 }
 
-/** Most cached names; the oldest is evicted first. */
-const MAX_NAMES = 1_000;
-
 /**
  * Caches addresses for `ttlMs` and shares one lookup among concurrent callers. Failures are not cached, and neither is the
  * decision of the address guard: every dial checks its address again.
  */
 export class CachingResolver extends Resolver {
-  private readonly cache = new Map<string, { addresses: string[]; freshUntil: number }>();
+  private readonly cache = new RecentMap<string, { addresses: string[]; freshUntil: number }>({ max: 1_000 });
   private readonly pending = new Map<string, Promise<string[]>>();
 
   constructor(
@@ -55,8 +52,6 @@ export class CachingResolver extends Resolver {
         if (addresses.length > 0) {
           this.cache.set(host, { addresses, freshUntil: this.clock.monotonic() + this.ttlMs });
         }
-        const oldest = this.cache.size > MAX_NAMES ? this.cache.keys().next().value : undefined;
-        if (oldest !== undefined) this.cache.delete(oldest);
         return addresses;
       })
       .finally(() => this.pending.delete(host));

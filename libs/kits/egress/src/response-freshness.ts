@@ -1,4 +1,5 @@
 import type { EgressResponse } from './egress-options.js';
+import { joinHeader } from './response-receiver.js';
 
 /** Longest reuse of a response: a day. */
 const MAX_FRESH_MS = 86_400_000;
@@ -11,17 +12,12 @@ const MAX_FRESH_MS = 86_400_000;
  * upstream does not say. Nothing is guessed from `Last-Modified`.
  */
 export function readFreshnessMs(headers: EgressResponse['headers'], now: number): number | undefined {
-  const directives = readDirectives(join(headers['cache-control']));
+  const directives = readDirectives(joinHeader(headers['cache-control']) ?? '');
   if (directives.has('no-store') || directives.has('no-cache')) return 0;
-  if (
-    join(headers.vary)
-      .split(',')
-      .some((name) => name.trim() === '*')
-  )
-    return 0;
+  if (/(?:^|,)\s*\*\s*(?:,|$)/.test(joinHeader(headers.vary) ?? '')) return 0;
   const lifetimeMs = readLifetimeMs(directives, headers, now);
   if (lifetimeMs === undefined) return undefined;
-  const ageMs = (readSeconds(join(headers.age)) ?? 0) * 1_000;
+  const ageMs = (readSeconds(joinHeader(headers.age) ?? '') ?? 0) * 1_000;
   return Math.min(Math.max(0, lifetimeMs - ageMs), MAX_FRESH_MS);
 }
 
@@ -33,9 +29,10 @@ function readLifetimeMs(
 ): number | undefined {
   const maxAge = directives.get('max-age');
   if (maxAge !== undefined) return (readSeconds(maxAge) ?? 0) * 1_000;
-  if (headers.expires === undefined) return undefined;
-  const date = Date.parse(join(headers.date));
-  const lifetimeMs = Date.parse(join(headers.expires)) - (Number.isNaN(date) ? now : date);
+  const expires = joinHeader(headers.expires);
+  if (expires === undefined) return undefined;
+  const date = Date.parse(joinHeader(headers.date) ?? '');
+  const lifetimeMs = Date.parse(expires) - (Number.isNaN(date) ? now : date);
   return Number.isNaN(lifetimeMs) ? 0 : Math.max(0, lifetimeMs);
 }
 
@@ -52,8 +49,4 @@ function readDirectives(header: string): Map<string, string> {
 
 function readSeconds(value: string): number | undefined {
   return /^\d{1,15}$/.test(value.trim()) ? Number(value) : undefined;
-}
-
-function join(value: string | string[] | undefined): string {
-  return Array.isArray(value) ? value.join(', ') : (value ?? '');
 }

@@ -11,6 +11,11 @@ export interface ResponseHead {
   headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
+/** The value of a header, also of one that is repeated (RFC 9110 section 5.3). */
+export function joinHeader(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value.join(', ') : value;
+}
+
 /**
  * Receives one response from an undici pool: the head as a promise, the body as chunks that wait for `next`. A response
  * that arrived in one piece is complete before its reader starts, and is then read without a stream, event or promise.

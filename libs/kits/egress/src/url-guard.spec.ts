@@ -8,7 +8,6 @@ import { Allowlist, endpointOrigin, guardUrl, type UrlPolicy } from './url-guard
 const policy: UrlPolicy = {
   allowlist: new Allowlist(['api.example.com', '*.partner.example']),
   schemes: ['https', 'http'],
-  ports: [80, 443],
   allowedEndpoints: new Set(['http://127.0.0.1:9000']),
 };
 

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { CodedError } from '@toolfleet/base';
+import { CodedError, RecentMap } from '@toolfleet/base';
 import { refusal, type EgressLayer } from './errors.js';
 
 /** A configured entry: `[http[s]://]host[:port]`, `*.host` or `*`. */
@@ -15,7 +15,7 @@ interface AllowEntry {
 /** Permissions of the entries that match a host. */
 interface AllowedHost {
   plainHttp: boolean;
-  /** Ports listed for this host, in addition to the general ones. */
+  /** Ports listed for this host, in addition to the usual ones. */
   ports: ReadonlySet<number>;
 }
 
@@ -85,8 +85,6 @@ export interface UrlPolicy {
   allowlistKey?: string | undefined;
   /** Schemes allowed for every listed host, without the colon. An entry `http://host` allows `http` for that host. */
   schemes: readonly string[];
-  /** Ports allowed for every listed host. */
-  ports: readonly number[];
   /** Exact `scheme://host:port` origins that skip the checks of scheme, port, address literals, allowlist and internal names. */
   allowedEndpoints: OriginSet;
 }
@@ -113,6 +111,9 @@ const OTHER_SCHEME = /^(?!https?:)[a-z][a-z0-9+.-]*:/i;
 const AUTHORITY = /^[a-z]+:\/\/([^/?#]*)/i;
 /** Suffixes of names inside a machine or cluster (RFC 6761, RFC 6762, ICANN's `.internal`, Kubernetes). */
 const INTERNAL_SUFFIXES = ['.localhost', '.local', '.internal', '.svc', '.cluster.local'];
+
+/** Ports allowed for every listed host. */
+const PORTS = new Set([80, 443]);
 
 /** Redirects to another URL (RFC 9110, 15.4); 300 and 304 are final responses. */
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
@@ -155,8 +156,7 @@ export function guardUrl(raw: string, policy: UrlPolicy, layer: EgressLayer = 'u
   if (!policy.schemes.includes(scheme) && !(scheme === 'http' && allowed?.plainHttp)) {
     throw refusal(layer, 'scheme', host, toList(`http://${host}`));
   }
-  if (!policy.ports.includes(port) && !allowed?.ports.has(port))
-    throw refusal(layer, 'port', host, toList(`${host}:${port}`));
+  if (!PORTS.has(port) && !allowed?.ports.has(port)) throw refusal(layer, 'port', host, toList(`${host}:${port}`));
   if (isAddress) throw refusal(layer, 'ip_literal', host);
   if (!allowed) throw refusal(layer, 'not_allowlisted', host, toList(host));
   if (isInternal) throw refusal(layer, 'internal_name', host);
@@ -170,8 +170,7 @@ interface ParsedUrl extends Omit<GuardedUrl, 'exempt'> {
 }
 
 /** URLs that were parsed: calls of a source send theirs again and again. */
-const parsedUrls = new Map<string, ParsedUrl>();
-const MAX_PARSED = 500;
+const parsedUrls = new RecentMap<string, ParsedUrl>({ max: 500 });
 const MAX_PARSED_CHARS = 200;
 
 /** @throws CodedError EGRESS_REFUSED for a text that is not an absolute HTTP URL, or has a user */
@@ -197,9 +196,7 @@ function parseHttpUrl(raw: string, layer: EgressLayer): ParsedUrl {
   const origin = `${protocol}//${bracketed}${url.port === '' ? '' : `:${url.port}`}`;
   const target = `${url.pathname}${url.search}`;
   const parsed = { origin, host, port, protocol, target, href: `${origin}${target}`, isAddress: family !== 0 } as const;
-  if (raw.length > MAX_PARSED_CHARS) return parsed;
-  if (parsedUrls.size >= MAX_PARSED) parsedUrls.clear();
-  parsedUrls.set(raw, parsed);
+  if (raw.length <= MAX_PARSED_CHARS) parsedUrls.set(raw, parsed);
   return parsed;
 }
 

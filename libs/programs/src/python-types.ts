@@ -1,6 +1,6 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import { referenceTarget } from '@toolfleet/bounded-schema';
-import { MAX_NODES, plainText, readFields, type StubField, type TypeNames } from './schema-fields.js';
+import { descriptionOf, MAX_NODES, readFields, type StubField, type TypeNames } from './schema-fields.js';
 
 const SCALARS: Readonly<Record<string, string>> = {
   string: 'str',
@@ -228,7 +228,7 @@ function union(types: readonly string[]): string {
 }
 
 function commentOf(schema: Json | undefined): string {
-  const text = plainText(isJsonObject(schema) && typeof schema.description === 'string' ? schema.description : '');
+  const text = descriptionOf(schema);
   if (text === '') return '';
   return `  # ${text.length > MAX_COMMENT ? `${text.slice(0, MAX_COMMENT - 1).trimEnd()}…` : text}`;
 }

@@ -57,6 +57,10 @@ export class TypeNames {
   }
 }
 
+/** The description of a schema as one line; empty for none. */
+export const descriptionOf = (schema: Json | undefined): string =>
+  plainText(isJsonObject(schema) && typeof schema.description === 'string' ? schema.description : '');
+
 /** One line without control characters and halves of surrogate pairs, forbidden in Python source. */
 export const plainText = (text: string): string =>
   text

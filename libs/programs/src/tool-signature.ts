@@ -9,7 +9,7 @@ import {
   PythonTypes,
   pythonLiteral,
 } from './python-types.js';
-import { outputOf, plainText, readFields, TypeNames, type StubField } from './schema-fields.js';
+import { descriptionOf, outputOf, plainText, readFields, TypeNames, type StubField } from './schema-fields.js';
 
 /** Tools of one stub: writing it takes about 0.1 ms per tool. */
 export const MAX_STUBS = 200;
@@ -125,10 +125,10 @@ const defaultOf = (schema: Json | undefined): string | undefined =>
 /** The descriptions of the tool and of its arguments. */
 function docOf(tool: RegisteredTool, fields: readonly StubField[]): string {
   const explained = fields.flatMap(({ name, schema }) => {
-    const described =
-      isJsonObject(schema) && typeof schema.description === 'string' ? plainText(schema.description) : '';
     const count = longEnumeration(schema);
-    const text = [described, count === undefined ? '' : `(one of ${count} values)`].filter(Boolean).join(' ');
+    const text = [descriptionOf(schema), count === undefined ? '' : `(one of ${count} values)`]
+      .filter(Boolean)
+      .join(' ');
     return text === '' ? [] : [`    ${plainText(name)}: ${text}`];
   });
   return [tool.description.trim(), ...(explained.length > 0 ? ['', ...explained] : [])].join('\n');

@@ -1,7 +1,15 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { referenceTarget } from '@toolfleet/bounded-schema';
-import { MAX_NODES, outputOf, plainText, readFields, TypeNames, type StubField } from './schema-fields.js';
+import {
+  descriptionOf,
+  MAX_NODES,
+  outputOf,
+  plainText,
+  readFields,
+  TypeNames,
+  type StubField,
+} from './schema-fields.js';
 
 /** Values of an enumeration, and members of a union; longer ones are shown as `unknown` or the type of their values. */
 const MAX_VARIANTS = 40;
@@ -33,7 +41,7 @@ export function toolTypes(tools: readonly RegisteredTool[]): string {
       `output: ${output ? types.typeOf(output, output) : 'unknown'};`,
     ];
     declarations.push(...types.declarations);
-    return `${comment(tool.description)}${key(tool.name)}: ${block(shape)};`;
+    return `${comment(plainText(tool.description))}${key(tool.name)}: ${block(shape)};`;
   });
   return `${[HEAD, ...declarations, `export interface Tools ${block(members)}`].join('\n\n')}\n`;
 }
@@ -110,7 +118,7 @@ class TypescriptTypes {
     const { additionalProperties: more } = schema;
     const members = fields.map(
       ({ name, schema: one, required }) =>
-        `${comment(described(one))}${key(name)}${required ? '' : '?'}: ${this.typeOf(root, one)};`,
+        `${comment(descriptionOf(one))}${key(name)}${required ? '' : '?'}: ${this.typeOf(root, one)};`,
     );
     if (members.length === 0) return more === false ? '{}' : `{ [key: string]: ${this.typeOf(root, more)} }`;
     if (more === true || isJsonObject(more)) members.push('[key: string]: unknown;');
@@ -135,14 +143,8 @@ class TypescriptTypes {
   }
 }
 
-const described = (schema: Json | undefined): string =>
-  isJsonObject(schema) && typeof schema.description === 'string' ? schema.description : '';
-
-/** A comment of any text on a line before its subject; empty for none. */
-function comment(text: string): string {
-  const line = plainText(text).replaceAll('*/', '* /');
-  return line === '' ? '' : `/** ${line} */\n`;
-}
+/** A comment of a line on a line before its subject; empty for none. */
+const comment = (line: string): string => (line === '' ? '' : `/** ${line.replaceAll('*/', '* /')} */\n`);
 
 const block = (members: readonly string[]): string =>
   members.length === 0 ? '{}' : `{\n${members.join('\n').replaceAll(/^(?=.)/gm, '  ')}\n}`;

@@ -83,9 +83,7 @@ function userCredential(
   if (authType === 'basic' || (scheme?.type === 'http' && scheme.scheme === 'basic'))
     return { kind: 'basic', username: value.split(':', 1)[0]!, password: value.slice(value.indexOf(':') + 1) };
   if (authType !== 'api_key' && scheme?.type !== 'apiKey') return { kind: 'bearer', token: value };
-  const place = optional(authConfig, 'api_key_location') ?? scheme?.in ?? 'header';
-  if (place !== 'header' && place !== 'query' && place !== 'cookie') throw notConfigured('api_key_location is unknown');
-  return { kind: 'api_key', place, name: optional(authConfig, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
+  return apiKey(authConfig, scheme, value);
 }
 
 /** Resolves a relative token URL against the server; an absolute one is kept as written, for the egress guard to check. */
@@ -205,15 +203,17 @@ function toCredential(
   if (authType === 'basic') {
     return { kind: 'basic', username: required(config, 'username'), password: optional(config, 'password') ?? '' };
   }
-  if (authType === 'api_key') {
-    const place = optional(config, 'api_key_location') ?? scheme?.in ?? 'header';
-    if (place !== 'header' && place !== 'query' && place !== 'cookie')
-      throw notConfigured('api_key_location is unknown');
-    const value = optional(config, 'api_key_value') ?? required(config, 'value');
-    return { kind: 'api_key', place, name: optional(config, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
-  }
+  if (authType === 'api_key')
+    return apiKey(config, scheme, optional(config, 'api_key_value') ?? required(config, 'value'));
   const token = optional(config, 'token');
   return token !== undefined ? { kind: 'bearer', token } : { kind: 'oauth2', grant: toGrant(config, scheme) };
+}
+
+/** A key in the place that the configuration, or else the document, declares. */
+function apiKey(config: JsonObject, scheme: SecurityScheme | undefined, value: string): StaticCredential {
+  const place = optional(config, 'api_key_location') ?? scheme?.in ?? 'header';
+  if (place !== 'header' && place !== 'query' && place !== 'cookie') throw notConfigured('api_key_location is unknown');
+  return { kind: 'api_key', place, name: optional(config, 'api_key_name') ?? scheme?.name ?? 'X-API-Key', value };
 }
 
 function toGrant(config: JsonObject, scheme: SecurityScheme | undefined): OAuthGrant {

@@ -52,8 +52,8 @@ const STOP_POLL_MS = 25;
 /** The message that stops a job is delivered at most once, so it is repeated until the call ends. */
 const STOP_AGAIN_MS = 500;
 
-/** Reads a call with its result. */
-type ReaderCall = (callId: string) => Promise<AcceptedCall | null>;
+/** How the store gives a call with its result. */
+type StoreRead = 'get' | 'getText';
 
 interface AsyncCallsDeps {
   queue: JobQueue<AsyncCallJob, unknown>;
@@ -182,10 +182,7 @@ export class AsyncCalls {
    * @throws ToolError NOT_FOUND, also for calls that the caller does not see; SERVICE_UNAVAILABLE
    */
   get(caller: Principal, callId: string, reading: CallReading = {}): Promise<AcceptedCall> {
-    return orUnavailable(
-      STORE,
-      this.findWithResult(caller, callId, (id) => this.deps.store.get(id), reading),
-    );
+    return orUnavailable(STORE, this.findWithResult(caller, callId, 'get', reading));
   }
 
   /**
@@ -193,10 +190,7 @@ export class AsyncCalls {
    * @throws ToolError as `get`
    */
   getText(caller: Principal, callId: string, reading: CallReading): Promise<AcceptedCall> {
-    return orUnavailable(
-      STORE,
-      this.findWithResult(caller, callId, (id) => this.deps.store.getText(id), reading),
-    );
+    return orUnavailable(STORE, this.findWithResult(caller, callId, 'getText', reading));
   }
 
   /**
@@ -210,13 +204,16 @@ export class AsyncCalls {
   private async findWithResult(
     caller: Principal,
     callId: string,
-    read: ReaderCall,
+    read: StoreRead,
     { session, ownOnly }: CallReading,
   ): Promise<AcceptedCall> {
     const call = await this.find(caller, callId, session);
     const { sight } = call;
     if (sight === 'state' || (sight === 'recorded' && ownOnly)) return { ...call, result: undefined, isWithheld: true };
-    const stored = { ...call, ...(await (isFinal(call.state) ? this.readInTurn(call, read) : read(callId))) };
+    const stored = {
+      ...call,
+      ...(await (isFinal(call.state) ? this.readInTurn(call, read) : this.deps.store[read](callId))),
+    };
     if (sight !== 'recorded') return stored;
     if (stored.result ?? stored.resultText) await this.deps.readings.note(caller, stored);
     return { ...stored, arguments: undefined };
@@ -226,10 +223,10 @@ export class AsyncCalls {
    * The call with its result. A result may have megabytes, and parsing it holds the event loop, so a tenant reads few at a time.
    * @throws ToolError QUEUE_FULL
    */
-  private async readInTurn({ callId, tenantId }: AcceptedCall, stored: ReaderCall): Promise<AcceptedCall | null> {
+  private async readInTurn({ callId, tenantId }: AcceptedCall, how: StoreRead): Promise<AcceptedCall | null> {
     const turns = this.reads.get(tenantId) ?? new Semaphore(READS_PER_TENANT, MAX_WAITING_READS);
     this.reads.set(tenantId, turns);
-    const read = turns.run(() => stored(callId));
+    const read = turns.run(() => this.deps.store[how](callId));
     if (read) return read;
     const message = `${MAX_WAITING_READS} requests of your tenant are already waiting to read results; retry later`;
     throw new ToolError('QUEUE_FULL', { message, retryAfterMs: READ_RETRY_MS });

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   actsInPerson,
   isToolError,
@@ -26,6 +25,7 @@ import {
 import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
 import type { PendingDecision } from '@toolfleet/contracts/resources';
 import { toMaker } from '@toolfleet/access';
+import { sha256Hex } from '@toolfleet/bounded-schema';
 import {
   actingUserId,
   ApprovalPort,
@@ -102,7 +102,7 @@ export class ParkedCalls extends ApprovalPort {
     const { request, tool, identity } = call;
     const { principal, callId } = request;
     if (!actsInPerson(principal)) return undefined;
-    const key = keepsItsKey(request) ? sha256(identity.idempotencyKey) : callId;
+    const key = keepsItsKey(request) ? sha256Hex(identity.idempotencyKey) : callId;
     const used = this.deps.records.ask('records.grant.use', {
       call_id: callId,
       use_key: key,
@@ -321,10 +321,8 @@ function askKey({ request, identity }: ApprovalRequest['call'], parks: boolean):
   const asked = isKeyed
     ? ['key', identity.idempotencyKey]
     : ['same', toMaker(request.principal), actingUserId(request), identity.fingerprint];
-  return sha256(JSON.stringify(asked));
+  return sha256Hex(JSON.stringify(asked));
 }
-
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The request of a parked call as it runs once its approval is given. */
 function toParked(request: CallRequest, { questions, revision, fingerprint }: RequiredApproval): CallRequest {

@@ -1,6 +1,5 @@
 import { isIP, type Socket } from 'node:net';
-import { isCodedError, CodedError } from '@toolfleet/base';
-import type { Clock } from '@toolfleet/base';
+import { isCodedError, CodedError, type Clock } from '@toolfleet/base';
 import ipaddr from 'ipaddr.js';
 import { buildConnector } from 'undici';
 import type { AddressGuard } from './address-guard.js';

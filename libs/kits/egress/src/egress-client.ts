@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream';
-import type { CodedError } from '@toolfleet/base';
-import { SystemClock, type Clock } from '@toolfleet/base';
+import { SystemClock, type CodedError, type Clock } from '@toolfleet/base';
 import type { Dispatcher } from 'undici';
 import { AddressGuard } from './address-guard.js';
 import { ConnectionPools } from './connection-pools.js';

@@ -1,5 +1,4 @@
-import { isCodedError, CodedError } from '@toolfleet/base';
-import { onAbort, type CancelTimer, type Clock } from '@toolfleet/base';
+import { isCodedError, CodedError, onAbort, type CancelTimer, type Clock } from '@toolfleet/base';
 
 /** Time limits of one request in ms; null disables a limit (for long-lived streams). */
 export interface EgressTimeouts {

@@ -5,8 +5,7 @@
  * sandbox-process.ts starts it without environment or network, with the right to read its own code and the interpreter and
  * no other files. It talks only to its parent and exits with it.
  */
-import type { Milliseconds } from '@toolfleet/base';
-import { SystemClock, type CancelTimer } from '@toolfleet/base';
+import { SystemClock, type Milliseconds, type CancelTimer } from '@toolfleet/base';
 import { BARE_RUN, encodeRequest, type RunRequest } from './python/guest-protocol.js';
 import type { FromHost, HostSettings, ToHost } from './sandbox-process.js';
 import { compilePackages } from './packages/package-programs.js';

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Milliseconds } from '@toolfleet/base';
-import type { Clock } from '@toolfleet/base';
+import type { Milliseconds, Clock } from '@toolfleet/base';
 import { failed, replyWithoutOutput, type RunReply, type RunRequest, type RunStatus } from './python/guest-protocol.js';
 import { HostLost, SandboxProcess, type HostSettings } from './sandbox-process.js';
 import type { PackageWheel } from './packages/python-package.js';

@@ -1,16 +1,14 @@
 import { specError, type Findings, type SpecRefusal } from '../findings.js';
 import { arrayAt } from '../json-pointer.js';
-import { ExternalRefs } from '../load/references.js';
+import { ExternalRefs, RefResolver } from '../load/references.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import { RefResolver } from '../load/references.js';
 import { CycleBreaker } from './break-cycles.js';
 import { DefsCollector } from './collect-defs.js';
 import { SchemaConverter } from './convert-schema.js';
-import { DefinitionNames } from './naming.js';
+import { DefinitionNames, toolNames } from './naming.js';
 import { expandOperations, type RawOperation } from './expand-operations.js';
 import { OpenApiTool, type ConvertOptions, type ToolContext } from './openapi-tool.js';
 import { SecurityReader } from './read-security.js';
-import { toolNames } from './naming.js';
 
 /** The result of a conversion. */
 export interface Conversion {

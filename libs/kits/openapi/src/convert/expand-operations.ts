@@ -1,9 +1,8 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import type { SpecRefusal } from '../findings.js';
 import { escapeToken, objectAt, stringAt } from '../json-pointer.js';
-import type { ExternalRef, ExternalRefs } from '../load/references.js';
+import type { ExternalRef, ExternalRefs, Followed, RefResolver } from '../load/references.js';
 import type { SpecDocument } from '../load/parse-spec.js';
-import type { Followed, RefResolver } from '../load/references.js';
 
 /** One operation of a document, its path item followed. */
 export interface RawOperation {

@@ -3,9 +3,8 @@ import { toExactJson } from '@toolfleet/base/json-text';
 import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
-import { encodeUnreserved } from './serialise-parameter.js';
+import { encodeUnreserved, headerValue, queryPairs, toText } from './serialise-parameter.js';
 import { serialiseBody } from './serialise-body.js';
-import { headerValue, queryPairs, toText } from './serialise-parameter.js';
 
 /** One HTTP request, complete but for authentication. */
 export interface BuiltRequest {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/base';
-import type { Clock } from '@toolfleet/base';
+import type { Milliseconds, Clock } from '@toolfleet/base';
 import type { ProgramRun } from '../python/guest-protocol.js';
 import { HostStop } from './captured-output.js';
 
@@ -18,7 +17,6 @@ const MAX_OPEN = 8;
 /** Bytes of them; a larger request goes alone, so that no process parses megabytes at a time. */
 const MAX_OPEN_BYTES = 256 * 1024;
 const NEWLINE = 10;
-const BLOCK_BYTES = 32;
 const NS_PER_MS = 1_000_000n;
 /** How far the clock of a program moves with each reading. */
 const TICK_NS = 1_000n;
@@ -168,7 +166,7 @@ export class ProgramBridge {
         this.random = createHash('sha256').update(`${this.program.seed} ${this.blocks}`).digest();
         this.blocks += 1;
       }
-      const part = this.random.subarray(0, Math.min(BLOCK_BYTES, target.length - at));
+      const part = this.random.subarray(0, target.length - at);
       target.set(part, at);
       this.random = this.random.subarray(part.length);
       at += part.length;

@@ -3,8 +3,7 @@
  * terminating the thread without cooperation here.
  */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/base';
-import { SystemClock, type Clock } from '@toolfleet/base';
+import { SystemClock, type Milliseconds, type Clock } from '@toolfleet/base';
 import {
   classify,
   encodeRequest,

@@ -1,6 +1,5 @@
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
-import type { Milliseconds } from '@toolfleet/base';
-import type { CancelTimer, Clock } from '@toolfleet/base';
+import type { Milliseconds, CancelTimer, Clock } from '@toolfleet/base';
 import {
   failed,
   replyWithoutOutput,

@@ -1,5 +1,4 @@
-import type { Clock } from '@toolfleet/base';
-import type { Milliseconds } from '@toolfleet/base';
+import type { Clock, Milliseconds } from '@toolfleet/base';
 
 const ROUNDS = 100;
 const CANARY_ROUNDS = 20;

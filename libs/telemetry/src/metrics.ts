@@ -1,5 +1,5 @@
 import { Counter, Gauge, Registry, collectDefaultMetrics, type Histogram } from 'prom-client';
-import { CALL_BUCKETS, METRICS, type MetricEntry } from './metric-catalogue.js';
+import { METRICS, type MetricEntry } from './metric-catalogue.js';
 import { SeriesHistogram } from './series-histogram.js';
 
 /** Property names of the catalogue. */
@@ -66,9 +66,8 @@ function make(definition: MetricEntry, registry: Registry): unknown {
     labelNames: [...definition.labels],
     registers: [registry],
   };
-  if (definition.type === 'counter') return new Counter(options);
-  if (definition.type === 'gauge') return new Gauge(options);
-  return new SeriesHistogram({ ...options, buckets: [...(definition.buckets ?? CALL_BUCKETS)] });
+  if (definition.type === 'histogram') return new SeriesHistogram({ ...options, buckets: [...definition.buckets] });
+  return definition.type === 'counter' ? new Counter(options) : new Gauge(options);
 }
 
 /** Label value for everything beyond the bound or not in the registry. */

@@ -46,21 +46,28 @@ export interface ErrorEntry {
 }
 
 /** The columns that most codes of one origin share. */
-type Traits = Pick<ErrorEntry, 'blame' | 'charge' | 'leavesOutcomeOpen' | 'retry' | 'breaker' | 'replaceable'>;
+type Traits = Pick<
+  ErrorEntry,
+  'retryable' | 'blame' | 'charge' | 'leavesOutcomeOpen' | 'retry' | 'breaker' | 'replaceable'
+>;
 
-const COMMON = { leavesOutcomeOpen: false, retry: 'by_rule', breaker: 'success', replaceable: false } as const;
+const COMMON = {
+  retryable: false,
+  leavesOutcomeOpen: false,
+  retry: 'by_rule',
+  breaker: 'success',
+  replaceable: false,
+} as const;
 
 const request = (
   http: number,
   errorClass: ErrorClass,
-  retryable: boolean,
   hint: string,
   traits: Partial<Omit<Traits, 'charge'>> = {},
 ): ErrorEntry => ({
   origin: 'request',
   http,
   class: errorClass,
-  retryable,
   hint,
   ...COMMON,
   blame: 'caller',
@@ -68,16 +75,10 @@ const request = (
   ...traits,
 });
 
-const execution = (
-  errorClass: ErrorClass,
-  retryable: boolean,
-  hint: string,
-  traits: Partial<Traits> = {},
-): ErrorEntry => ({
+const execution = (errorClass: ErrorClass, hint: string, traits: Partial<Traits> = {}): ErrorEntry => ({
   origin: 'execution',
   http: 200,
   class: errorClass,
-  retryable,
   hint,
   ...COMMON,
   blame: 'tool',
@@ -85,6 +86,7 @@ const execution = (
   ...traits,
 });
 
+const RETRYABLE = { retryable: true } as const;
 const NEVER = { retry: 'never' } as const;
 const NEVER_IGNORED = { retry: 'never', breaker: 'ignored' } as const;
 
@@ -93,253 +95,210 @@ const NEVER_IGNORED = { retry: 'never', breaker: 'ignored' } as const;
  * substitutes. No other place classifies codes; a test compares `docs/errors.md` with it.
  */
 export const CATALOGUE = {
-  REQUEST_INVALID: request(400, 'invalid_arguments', false, 'Correct the named fields of the request.', NEVER),
-  ARGUMENTS_INVALID: request(
-    400,
-    'invalid_arguments',
-    false,
-    'Check the format and types of the named arguments.',
-    NEVER,
-  ),
-  SPEC_INVALID: request(422, 'invalid_arguments', false, 'Correct the OpenAPI document at the named place.'),
+  REQUEST_INVALID: request(400, 'invalid_arguments', 'Correct the named fields of the request.', NEVER),
+  ARGUMENTS_INVALID: request(400, 'invalid_arguments', 'Check the format and types of the named arguments.', NEVER),
+  SPEC_INVALID: request(422, 'invalid_arguments', 'Correct the OpenAPI document at the named place.'),
   SOURCE_REFUSED: request(
     422,
     'invalid_arguments',
-    false,
     'Correct the registration as described in the message, or retry when the server is reachable.',
   ),
-  UNAUTHENTICATED: request(401, 'permission_denied', false, 'Send a valid key as Authorization: Bearer or X-API-Key.'),
-  BUDGET_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher limit.', NEVER),
-  TOKEN_LIMIT_EXCEEDED: request(402, 'limit_exceeded', false, 'Ask for a higher token limit.', NEVER),
-  PERMISSION_DENIED: request(
-    403,
-    'permission_denied',
-    false,
-    'Use a credential that has the right or role that is missing.',
-  ),
-  TOOL_DANGEROUS: request(403, 'permission_denied', false, 'Dangerous tools are reserved for internal callers.'),
-  TOOL_QUARANTINED: request(403, 'permission_denied', false, 'An administrator must approve the changed tool.'),
+  UNAUTHENTICATED: request(401, 'permission_denied', 'Send a valid key as Authorization: Bearer or X-API-Key.'),
+  BUDGET_EXCEEDED: request(402, 'limit_exceeded', 'Ask for a higher limit.', NEVER),
+  TOKEN_LIMIT_EXCEEDED: request(402, 'limit_exceeded', 'Ask for a higher token limit.', NEVER),
+  PERMISSION_DENIED: request(403, 'permission_denied', 'Use a credential that has the right or role that is missing.'),
+  TOOL_DANGEROUS: request(403, 'permission_denied', 'Dangerous tools are reserved for internal callers.'),
+  TOOL_QUARANTINED: request(403, 'permission_denied', 'An administrator must approve the changed tool.'),
   POLICY_DENIED: request(
     403,
     'permission_denied',
-    false,
     'A policy rule or an interceptor forbids this call with these arguments.',
     NEVER_IGNORED,
   ),
   APPROVAL_REQUIRED: request(
     403,
     'permission_denied',
-    false,
     'A person must approve this call. If the answer has an approval, make the same call again once it is approved; else send mode async, an idempotency key, or use an MCP client with elicitation.',
     NEVER,
   ),
   APPROVAL_DECLINED: request(
     403,
     'permission_denied',
-    false,
     'A person declined this call; ask that person what to do instead.',
     NEVER,
   ),
   APPROVAL_EXPIRED: request(
     403,
     'permission_denied',
-    false,
     'Too few people approved this call in time; make it again to ask them again.',
     NEVER,
   ),
   APPROVAL_INVALIDATED: request(
     403,
     'permission_denied',
-    false,
     'The tool, the arguments or the policy changed after the approval; make the call again to ask again.',
     NEVER,
   ),
-  APPROVAL_DECIDED: request(
-    409,
-    'invalid_arguments',
-    false,
-    'The approval is decided already; look at its state.',
-    NEVER,
-  ),
+  APPROVAL_DECIDED: request(409, 'invalid_arguments', 'The approval is decided already; look at its state.', NEVER),
   PLAN_OUTDATED: request(
     409,
     'invalid_arguments',
-    false,
     'The program would have other effects now; nothing of it was run. Look at details.plan, and send its digest if it is right.',
     NEVER,
   ),
   INPUT_REQUIRED: request(
     403,
     'permission_denied',
-    false,
     'The server of this tool asks a person for input: call it over MCP with a client that declares elicitation, not asynchronously or in a program.',
     NEVER,
   ),
   AUTHORIZATION_REQUIRED: request(
     403,
     'permission_denied',
-    false,
     'The tool acts with your own account: connect it as the message says, then call again.',
     NEVER_IGNORED,
   ),
-  TOOL_NOT_FOUND: request(404, 'tool_not_found', false, 'Check the name against the tool list.'),
-  NOT_FOUND: request(404, 'tool_not_found', false, 'Check the id or path.'),
-  METHOD_NOT_ALLOWED: request(405, 'invalid_arguments', false, 'Use a method listed in the Allow header.'),
+  TOOL_NOT_FOUND: request(404, 'tool_not_found', 'Check the name against the tool list.'),
+  NOT_FOUND: request(404, 'tool_not_found', 'Check the id or path.'),
+  METHOD_NOT_ALLOWED: request(405, 'invalid_arguments', 'Use a method listed in the Allow header.'),
   CALL_IN_PROGRESS: request(
     409,
     'internal_error',
-    true,
     'The first call with this key is still running; retry later or use Prefer: wait.',
-    NEVER_IGNORED,
+    { ...NEVER_IGNORED, retryable: true },
   ),
-  STATE_CONFLICT: request(409, 'invalid_arguments', false, 'Read the state again, then repeat the change.'),
+  STATE_CONFLICT: request(409, 'invalid_arguments', 'Read the state again, then repeat the change.'),
   TOOL_NAME_CONFLICT: request(
     409,
     'invalid_arguments',
-    false,
     'Choose another name or set name_prefix. What a file declares is changed in the file.',
   ),
-  PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', false, 'Send less data.'),
+  PAYLOAD_TOO_LARGE: request(413, 'invalid_arguments', 'Send less data.'),
   IDEMPOTENCY_MISMATCH: request(
     422,
     'invalid_arguments',
-    false,
     'Use a new idempotency key for other arguments.',
     NEVER_IGNORED,
   ),
-  RATE_LIMITED: request(429, 'limit_exceeded', true, 'Wait, then retry the same call.'),
+  RATE_LIMITED: request(429, 'limit_exceeded', 'Wait, then retry the same call.', RETRYABLE),
   PROGRAM_LIMIT: request(
     429,
     'limit_exceeded',
-    false,
     'Split the work into several programs, or raise max_calls or max_cost_usd.',
   ),
-  QUOTA_EXCEEDED: request(
-    429,
-    'limit_exceeded',
-    false,
-    'Make room as the message says, or ask for a larger quota.',
-    NEVER,
-  ),
-  INTERNAL: request(500, 'internal_error', true, 'Internal error; report the call_id.', {
+  QUOTA_EXCEEDED: request(429, 'limit_exceeded', 'Make room as the message says, or ask for a larger quota.', NEVER),
+  INTERNAL: request(500, 'internal_error', 'Internal error; report the call_id.', {
+    retryable: true,
     blame: 'executor',
     leavesOutcomeOpen: true,
     breaker: 'failure',
     replaceable: true,
   }),
-  EXECUTOR_UNAVAILABLE: request(
-    502,
-    'network_error',
-    true,
-    'The service that runs this tool is unavailable; retry later.',
-    {
-      blame: 'executor',
-      leavesOutcomeOpen: true,
-      retry: 'redeliver',
-      breaker: 'failure',
-      replaceable: true,
-    },
-  ),
-  BREAKER_OPEN: request(503, 'network_error', true, 'The tool is currently failing; retry later.', {
-    ...NEVER_IGNORED,
+  EXECUTOR_UNAVAILABLE: request(502, 'network_error', 'The service that runs this tool is unavailable; retry later.', {
+    retryable: true,
+    blame: 'executor',
+    leavesOutcomeOpen: true,
+    retry: 'redeliver',
+    breaker: 'failure',
     replaceable: true,
   }),
-  QUEUE_FULL: request(503, 'internal_error', true, 'The fleet is busy; retry later.', {
+  BREAKER_OPEN: request(503, 'network_error', 'The tool is currently failing; retry later.', {
+    ...NEVER_IGNORED,
+    retryable: true,
+    replaceable: true,
+  }),
+  QUEUE_FULL: request(503, 'internal_error', 'The fleet is busy; retry later.', {
+    retryable: true,
     blame: 'fleet',
     breaker: 'ignored',
     replaceable: true,
   }),
-  BUDGET_UNAVAILABLE: request(503, 'internal_error', true, 'The budget service is unavailable; retry later.', {
+  BUDGET_UNAVAILABLE: request(503, 'internal_error', 'The budget service is unavailable; retry later.', {
     ...NEVER_IGNORED,
+    retryable: true,
     blame: 'fleet',
   }),
-  SERVICE_UNAVAILABLE: request(503, 'internal_error', true, 'A service of the fleet is unavailable; retry later.', {
+  SERVICE_UNAVAILABLE: request(503, 'internal_error', 'A service of the fleet is unavailable; retry later.', {
+    retryable: true,
     blame: 'fleet',
     leavesOutcomeOpen: true,
     breaker: 'ignored',
     replaceable: true,
   }),
-  DEADLINE_EXCEEDED: request(504, 'timeout', true, 'Give the call more time, or retry later.', {
+  DEADLINE_EXCEEDED: request(504, 'timeout', 'Give the call more time, or retry later.', {
     ...NEVER_IGNORED,
+    retryable: true,
     blame: 'fleet',
     leavesOutcomeOpen: true,
   }),
 
-  ATTEMPT_TIMED_OUT: execution('timeout', true, 'Retry later or simplify the request.', {
+  ATTEMPT_TIMED_OUT: execution('timeout', 'Retry later or simplify the request.', {
+    retryable: true,
     leavesOutcomeOpen: true,
     breaker: 'failure',
     replaceable: true,
   }),
-  CANCELLED: execution('timeout', true, 'Retry the call if it is still needed.', {
+  CANCELLED: execution('timeout', 'Retry the call if it is still needed.', {
     ...NEVER_IGNORED,
+    retryable: true,
     leavesOutcomeOpen: true,
   }),
-  OUTCOME_UNKNOWN: execution('internal_error', false, 'Check whether the call took effect before you retry it.', {
+  OUTCOME_UNKNOWN: execution('internal_error', 'Check whether the call took effect before you retry it.', {
     ...NEVER_IGNORED,
     blame: 'fleet',
     charge: 'reservation',
   }),
-  UPSTREAM_ERROR: execution(
-    'upstream_error',
-    false,
-    'Read the upstream message; correct the arguments or retry later.',
-    {
-      breaker: 'if_retryable',
-      replaceable: 'if_retryable',
-    },
-  ),
-  NETWORK_ERROR: execution('network_error', true, 'The upstream is unreachable; retry later.', {
+  UPSTREAM_ERROR: execution('upstream_error', 'Read the upstream message; correct the arguments or retry later.', {
+    breaker: 'if_retryable',
+    replaceable: 'if_retryable',
+  }),
+  NETWORK_ERROR: execution('network_error', 'The upstream is unreachable; retry later.', {
+    retryable: true,
     charge: 'nothing',
     breaker: 'failure',
     replaceable: true,
   }),
-  EGRESS_REFUSED: execution('network_error', false, 'The address is not on the allowlist of the fleet.', {
+  EGRESS_REFUSED: execution('network_error', 'The address is not on the allowlist of the fleet.', {
     ...NEVER,
     charge: 'nothing',
   }),
-  RESULT_TOO_LARGE: execution('execution_error', false, 'Narrow the request so that the result is smaller.', NEVER),
-  EXECUTION_FAILED: execution('execution_error', false, 'Read the message and correct the request.'),
-  SANDBOX_ERROR: execution('execution_error', false, 'Read the Python error and correct the code.'),
-  MEMORY_EXCEEDED: execution('execution_error', false, 'Use less memory.'),
-  OUTPUT_LIMIT: execution('execution_error', false, 'Print or return less.'),
+  RESULT_TOO_LARGE: execution('execution_error', 'Narrow the request so that the result is smaller.', NEVER),
+  EXECUTION_FAILED: execution('execution_error', 'Read the message and correct the request.'),
+  SANDBOX_ERROR: execution('execution_error', 'Read the Python error and correct the code.'),
+  MEMORY_EXCEEDED: execution('execution_error', 'Use less memory.'),
+  OUTPUT_LIMIT: execution('execution_error', 'Print or return less.'),
   SANDBOX_POLICY: execution(
     'execution_error',
-    false,
     'Use only the modules and builtins of strictness strict, or leave out strictness.',
     {
       charge: 'nothing',
     },
   ),
-  SANDBOX_CRASHED: execution('execution_error', false, 'The interpreter terminated abnormally; simplify the code.'),
+  SANDBOX_CRASHED: execution('execution_error', 'The interpreter terminated abnormally; simplify the code.'),
   OUTSIDE_PLAN: execution(
     'execution_error',
-    false,
     'The program asked for an effect that its plan does not have, and was stopped before it. Plan it again.',
     NEVER,
   ),
-  WORKER_LOST: execution('internal_error', false, 'The worker died while running this; do not retry it unchanged.', {
+  WORKER_LOST: execution('internal_error', 'The worker died while running this; do not retry it unchanged.', {
     ...NEVER,
     blame: 'executor',
     leavesOutcomeOpen: true,
     breaker: 'failure',
     replaceable: true,
   }),
-  AUTH_NOT_CONFIGURED: execution(
-    'internal_error',
-    false,
-    'The operator must configure credentials for this upstream.',
-    { ...NEVER, charge: 'nothing' },
-  ),
-  TOOL_ERROR: execution('execution_error', false, 'Read the message and correct the request.'),
+  AUTH_NOT_CONFIGURED: execution('internal_error', 'The operator must configure credentials for this upstream.', {
+    ...NEVER,
+    charge: 'nothing',
+  }),
+  TOOL_ERROR: execution('execution_error', 'Read the message and correct the request.'),
   RESULT_UNREADABLE: execution(
     'execution_error',
-    false,
     'The tool ran; a further call would have its effect again. Ask the operator of its server about the result.',
     NEVER,
   ),
   RESULT_WITHHELD: execution(
     'execution_error',
-    false,
     'The tool ran, and an interceptor of the operator withholds its result; ask for something else.',
     NEVER,
   ),

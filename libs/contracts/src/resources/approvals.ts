@@ -129,7 +129,7 @@ const GRANT = named(
 export type ApprovalGrant = Value<typeof GRANT>;
 const DECIDED = { 200: answer('The approval after the decision', APPROVAL) };
 
-export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
+export const APPROVAL_ROUTES = routes({ tag: 'approvals', errors: ['SERVICE_UNAVAILABLE'] })({
   'GET /api/v1/approvals': {
     id: 'listApprovals',
     summary:
@@ -146,13 +146,11 @@ export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
         record({ approvals: list(APPROVAL), next: maybe(text('Cursor of the next page')) }),
       ),
     },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/approvals/{id}': {
     id: 'getApproval',
     summary: 'One approval, with the arguments of the call for those that decide; each look is in the audit log',
     answers: { 200: answer('The approval', APPROVAL) },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/approvals/{id}/approve': {
     id: 'approveCall',
@@ -172,7 +170,7 @@ export const APPROVAL_ROUTES = routes({ tag: 'approvals' })({
   },
 });
 
-export const APPROVAL_GRANT_ROUTES = routes({ tag: 'approvals', owner: 'records' })({
+export const APPROVAL_GRANT_ROUTES = routes({ tag: 'approvals', owner: 'records', errors: ['SERVICE_UNAVAILABLE'] })({
   'GET /api/v1/approval-grants': {
     id: 'listApprovalGrants',
     summary: 'Grants for calls of the caller, and those that it may give, without arguments',
@@ -185,19 +183,16 @@ export const APPROVAL_GRANT_ROUTES = routes({ tag: 'approvals', owner: 'records'
     answers: {
       200: answer('The newest first', record({ grants: list(GRANT), next: maybe(text('Cursor of the next page')) })),
     },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/approval-grants/{id}': {
     id: 'getApprovalGrant',
     summary: 'One grant, with the arguments of its calls for those that may give it; each look is in the audit log',
     audit: [],
     answers: { 200: answer('The grant', GRANT) },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'DELETE /api/v1/approval-grants/{id}': {
     id: 'revokeApprovalGrant',
     summary: 'Ends a grant; no call uses it from the answer on',
     answers: { 200: answer('The grant', GRANT) },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
 });

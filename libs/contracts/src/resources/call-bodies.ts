@@ -15,7 +15,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { CALL_RESULT } from './calls.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 
 export const BODY_ACCESS = choice(
   ['not_kept', 'own', 'shared', 'recorded', 'denied'],
@@ -92,10 +92,9 @@ const TRIED_CALL = named(
 /** A call of the past that ran again against a changed definition. */
 export type TriedCall = Value<typeof TRIED_CALL>;
 
-export const BODY_ROUTES = {
+export const BODY_ROUTES = routes({ tag: 'calls' })({
   'GET /api/v1/calls/{id}/body': {
     id: 'getCallBody',
-    tag: 'calls',
     summary:
       'Arguments, result, upstream answer and errors of a finished call, for its caller and with the right read_bodies, which is recorded',
     answers: {
@@ -108,7 +107,6 @@ export const BODY_ROUTES = {
   },
   'POST /api/v1/calls/{id}/replay': {
     id: 'replayCall',
-    tag: 'calls',
     summary: 'Runs a finished call again with its kept arguments, as a new call of the caller that names its origin',
     body: closed({
       mode: choice(
@@ -154,4 +152,4 @@ export const BODY_ROUTES = {
     },
     errors: 'call',
   },
-} as const satisfies Routes;
+});

@@ -18,7 +18,7 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import { answer, empty, events, file, type Routes } from './route.js';
+import { answer, empty, events, file, routes } from './route.js';
 import { TOOLSET } from './tools.js';
 
 /** Shapes in which batches answer, by model provider. */
@@ -269,10 +269,9 @@ const CONTENT_OF = {
   content: maybe(choice(['own'], 'Leaves out what only the right read_bodies shows, so that no reading is recorded')),
 };
 
-export const CALL_ROUTES = {
+export const CALL_ROUTES = routes({ tag: 'calls' })({
   'POST /api/v1/tools/{name}/execute': {
     id: 'executeTool',
-    tag: 'calls',
     summary: 'Runs a tool',
     query: record(TOOLSET),
     headers: record({
@@ -296,7 +295,6 @@ export const CALL_ROUTES = {
   },
   'POST /api/v1/tools/batch-execute': {
     id: 'executeBatch',
-    tag: 'calls',
     summary: 'Runs several tools',
     query: record({
       format: maybe(choice(RESULT_FORMATS, 'Shape of all answers; default: that of each call')),
@@ -320,14 +318,12 @@ export const CALL_ROUTES = {
   },
   'GET /api/v1/calls/{id}': {
     id: 'getCall',
-    tag: 'calls',
     summary: 'An asynchronous call',
     query: record(CONTENT_OF),
     answers: { 200: answer('State, and the result once it has ended, for those who may read it', CALL) },
   },
   'DELETE /api/v1/calls/{id}': {
     id: 'cancelCall',
-    tag: 'calls',
     summary: 'Cancels an asynchronous call, waiting or running',
     audit: 'calls',
     answers: {
@@ -356,7 +352,6 @@ export const CALL_ROUTES = {
   },
   'GET /api/v1/calls/{id}/events': {
     id: 'followCall',
-    tag: 'calls',
     summary: 'Server-sent events: accepted, started, progress, done',
     query: record(CONTENT_OF),
     headers: record({ 'Last-Event-ID': maybe(text('Events after this one')) }),
@@ -394,4 +389,4 @@ export const CALL_ROUTES = {
     },
     errors: ['PERMISSION_DENIED', 'TOOL_ERROR'],
   },
-} as const satisfies Routes;
+});

@@ -43,13 +43,12 @@ const LINK = maybe(
 );
 const OF_USER = record({ user_id: maybe(text('Another user of the tenant; needs the right manage_keys')) });
 
-export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
+export const CONNECTION_ROUTES = routes({ tag: 'connections', errors: ['SERVICE_UNAVAILABLE'] })({
   'GET /api/v1/connections': {
     id: 'listConnections',
     summary: 'Sources whose tools act as the calling user, and whether the user has connected an account',
     query: OF_USER,
     answers: { 200: answer('By source', list(CONNECTION)) },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'PUT /api/v1/connections/{kind}/{name}': {
     id: 'putConnection',
@@ -58,7 +57,6 @@ export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
     body: closed({ api_key: text(undefined, { minLength: 1, maxLength: 8_192 }), link: LINK }),
     example: { api_key: 'the key that the service gave you' },
     answers: { 204: empty('Stored; the next call acts with it') },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/connections/{kind}/{name}/authorize': {
     id: 'authorizeConnection',
@@ -95,7 +93,6 @@ export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
     path: SOURCE_PATH,
     query: OF_USER,
     answers: { 204: empty('Deleted, or there was none') },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/connections/reseal': {
     id: 'resealConnections',
@@ -110,6 +107,5 @@ export const CONNECTION_ROUTES = routes({ tag: 'connections' })({
         record({ resealed: integer(), left: integer('Values that other keys seal; 0: these keys can be removed') }),
       ),
     },
-    errors: ['SERVICE_UNAVAILABLE'],
   },
 });

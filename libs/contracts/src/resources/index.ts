@@ -6,7 +6,7 @@ import { CONNECTION_ROUTES } from './connections.js';
 import { CREDENTIAL_ROUTES } from './credentials.js';
 import { DECLARATION_ROUTES } from './declarations.js';
 import { FINISHED_CALL_ROUTES } from './finished-calls.js';
-import { OPERATION_ROUTES } from './operations.js';
+import { OPERATION_ROUTES, SERVICE_ROUTES } from './operations.js';
 import type { Principal } from '../principal.js';
 import type { Answer, RouteOwner, Routes } from './route.js';
 import { RULE_ROUTES } from './rules.js';
@@ -58,6 +58,7 @@ export const ROUTES = {
   ...TOOLSET_ROUTES,
   ...CREDENTIAL_ROUTES,
   ...FINISHED_CALL_ROUTES,
+  ...SERVICE_ROUTES,
   ...OPERATION_ROUTES,
   ...RULE_ROUTES,
   ...USAGE_ROUTES,

@@ -17,7 +17,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { TOOL_LIMITS } from './tools.js';
-import { answer, empty, type Routes } from './route.js';
+import { answer, empty, routes } from './route.js';
 
 export const TOOL_KIND = choice(['builtin', 'python', 'program', 'result', 'mcp', 'openapi']);
 /** Kind of executor that runs a tool. */
@@ -162,42 +162,36 @@ const PURGE = named(
 /** A purge with its progress. */
 export type Purge = Value<typeof PURGE>;
 
-export const OPERATION_ROUTES = {
+/** What needs no credential. */
+export const SERVICE_ROUTES = routes({ tag: 'service', access: 'public' })({
   'GET /': {
     id: 'getIndex',
-    tag: 'service',
-    access: 'public',
     summary: 'The paths of the entry points as JSON; browsers are redirected to the console',
     answers: { 200: answer('Paths by name', dictionary(text())), 302: empty('To the console') },
   },
   'GET /health': {
     id: 'getHealth',
-    tag: 'service',
-    access: 'public',
     summary: 'Whether the process runs',
     answers: { 200: answer('It runs', record({ status: text() })) },
   },
   'GET /readiness': {
     id: 'getReadiness',
-    tag: 'service',
-    access: 'public',
     summary: 'Whether this gateway can take calls',
     answers: { 200: answer('Ready', record({ status: text() })), 503: answer('Not ready', record({ status: text() })) },
   },
   'GET /openapi.json': {
     id: 'getApiDocument',
-    tag: 'service',
-    access: 'public',
     summary: 'This document',
     answers: { 200: answer('OpenAPI 3.1', object()) },
   },
   'GET /docs/errors': {
     id: 'getErrorPage',
-    tag: 'service',
-    access: 'public',
     summary: 'The catalogue of errors as a page, to which doc_url of an error leads',
     answers: { 200: { ...answer('A row for each code', text()), type: 'text/html' } },
   },
+});
+
+export const OPERATION_ROUTES = routes({ tag: 'operations' })({
   'GET /api/v1/catalog': {
     id: 'listCatalog',
     tag: 'tools',
@@ -213,14 +207,12 @@ export const OPERATION_ROUTES = {
   },
   'GET /api/v1/fleet': {
     id: 'getFleet',
-    tag: 'operations',
     access: 'operate_fleet',
     summary: 'Queues with jobs, ages and workers; executors with their slots; faults in configuration and policies',
     answers: { 200: answer('The fleet now', FLEET) },
   },
   'GET /api/v1/breakers': {
     id: 'listBreakers',
-    tag: 'operations',
     summary: 'Breakers that are not closed: of tools the caller may use; for operators also of base URLs',
     answers: { 200: answer('Breakers', record({ breakers: list(TROUBLED_BREAKER) })) },
   },
@@ -232,7 +224,6 @@ export const OPERATION_ROUTES = {
   },
   'POST /api/v1/purges': {
     id: 'requestPurge',
-    tag: 'operations',
     access: 'purge_users',
     summary: 'Removes all data of a tenant (operator) or of one of its users, or counts them; runs in the background',
     body: closed({
@@ -247,9 +238,8 @@ export const OPERATION_ROUTES = {
   },
   'GET /api/v1/purges/{id}': {
     id: 'getPurge',
-    tag: 'operations',
     access: 'purge_users',
     summary: 'A purge with its progress, for 30 days',
     answers: { 200: answer('The purge', PURGE) },
   },
-} as const satisfies Routes;
+});

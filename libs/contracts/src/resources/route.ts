@@ -87,7 +87,7 @@ export interface Route {
 
 export type Routes = Readonly<Record<`${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`, Route>>;
 
-type Shared = Pick<Route, 'tag'> & Partial<Pick<Route, 'owner' | 'access'>>;
+type Shared = Pick<Route, 'tag'> & Partial<Pick<Route, 'owner' | 'access' | 'errors'>>;
 type Rows<C> = Readonly<Record<keyof Routes, Omit<Route, keyof C> & Partial<Pick<Route, keyof C & keyof Route>>>>;
 
 /** Makes rows that share members, such as their tag and owner. A member of a row overrides a shared one. */

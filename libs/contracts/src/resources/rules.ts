@@ -15,7 +15,7 @@ import {
 } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
 import { INSTANT } from './finished-calls.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 import { TOOLSET_SCHEMA } from './toolsets.js';
 import { BUDGET_LIMITS_SENT, BUDGET_SUBJECTS } from './usage.js';
 
@@ -115,10 +115,9 @@ const RULE_TEST_RESULT = named(
 /** The effect of a rule on recorded calls. */
 export type RuleTestResult = Value<typeof RULE_TEST_RESULT>;
 
-export const RULE_ROUTES = {
+export const RULE_ROUTES = routes({ tag: 'operations' })({
   'POST /api/v1/rules/test': {
     id: 'testRule',
-    tag: 'operations',
     access: 'all_calls',
     summary:
       'What a policy, a rate limit, a toolset or a budget would have done to recorded calls; exactly one is sent, nothing is saved',
@@ -128,4 +127,4 @@ export const RULE_ROUTES = {
     answers: { 200: answer('Counts, reasons and examples', RULE_TEST_RESULT) },
     errors: ['SERVICE_UNAVAILABLE'],
   },
-} as const satisfies Routes;
+});

@@ -14,36 +14,32 @@ import {
 } from '../json-schema.js';
 import type { JsonObject } from '@toolfleet/base/json';
 import { BATCH, CALL_HEADERS, keyHeader, RAN, RESULT_EXAMPLE, SHANNON_RESULT } from './calls.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 import { CATEGORY, STYLE, TOOLSET } from './tools.js';
 
 const SHANNON_CALL = named('ShannonResult', record(SHANNON_RESULT));
 
 /** Routes of Shannon's tool system, and the function endpoint of its tests. */
-export const SHANNON_ROUTES = {
+export const SHANNON_ROUTES = routes({ tag: 'shannon' })({
   'GET /tools/list': {
     id: 'listToolNames',
-    tag: 'shannon',
     summary: 'Names of the tools that the caller may use',
     query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
     answers: { 200: answer('Names', list(text())) },
   },
   'GET /tools/categories': {
     id: 'listCategories',
-    tag: 'shannon',
     summary: 'Categories of the tools that the caller may use',
     answers: { 200: answer('Names', list(text())) },
   },
   'GET /tools/schemas': {
     id: 'listToolSchemas',
-    tag: 'shannon',
     summary: 'Names, descriptions and schemas of the tools that the caller may use',
     query: record({ ...CATEGORY, ...STYLE, ...TOOLSET }),
     answers: { 200: answer('Tools', list(object())) },
   },
   'GET /tools/{name}/schema': {
     id: 'getToolSchema',
-    tag: 'shannon',
     summary: 'Name, description and schema of a tool',
     query: record({ ...STYLE, ...TOOLSET }),
     answers: { 200: answer('The tool', object()) },
@@ -51,14 +47,12 @@ export const SHANNON_ROUTES = {
   },
   'GET /tools/{name}/metadata': {
     id: 'getToolMetadata',
-    tag: 'shannon',
     summary: 'Properties of a tool',
     answers: { 200: answer('The tool', object()) },
     errors: ['TOOL_NOT_FOUND'],
   },
   'POST /tools/execute': {
     id: 'executeToolByName',
-    tag: 'shannon',
     summary: 'Runs a tool',
     headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(255, 'The first outcome of a key is replayed') }),
     body: closed({
@@ -73,7 +67,6 @@ export const SHANNON_ROUTES = {
   },
   'POST /tools/batch-execute': {
     id: 'executeToolsByName',
-    tag: 'shannon',
     summary: 'Runs several tools; an unknown tool is an item with success: false',
     headers: record({ ...CALL_HEADERS, 'Idempotency-Key': keyHeader(250, 'Each call gets it with its position') }),
     body: BATCH,
@@ -90,7 +83,6 @@ export const SHANNON_ROUTES = {
   },
   'POST /tools/select': {
     id: 'selectTools',
-    tag: 'shannon',
     summary: 'Finds tools for a task',
     body: closed({
       task: text(undefined, { minLength: 1, maxLength: 10_000 }),
@@ -122,4 +114,4 @@ export const SHANNON_ROUTES = {
     audit: 'none',
     answers: { 200: answer('The arguments', record({ ok: flag(), function: text(), echo: anything() })) },
   },
-} as const satisfies Routes;
+});

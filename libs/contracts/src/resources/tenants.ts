@@ -15,12 +15,13 @@ const TENANT = {
   forecast_usd: number('At the end of the month, as GET /api/v1/usage/forecast computes it'),
 };
 
-export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet' })({
+const STORES = ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'] as const;
+
+export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet', errors: STORES })({
   'GET /api/v1/tenants': {
     id: 'listTenants',
     summary: 'Tenants that have keys or usage of this month or the last 7 days',
     answers: { 200: answer('By id', list(named('Tenant', record(TENANT)))) },
-    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
   },
   'GET /api/v1/tenants/{id}': {
     id: 'getTenant',
@@ -28,7 +29,6 @@ export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet' })
     summary: 'The own tenant, for operators any, with its budgets',
     path: { id: TENANT_ID },
     answers: { 200: answer('The tenant', record({ ...TENANT, budgets: list(BUDGET) })) },
-    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/tenants': {
     id: 'createTenant',
@@ -47,6 +47,5 @@ export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet' })
         record({ tenant_id: text(), key: API_KEY, token: text('The secret'), budget: maybe(BUDGET) }),
       ),
     },
-    errors: ['BUDGET_UNAVAILABLE', 'SERVICE_UNAVAILABLE'],
   },
 });

@@ -14,7 +14,7 @@ import {
   type Value,
 } from '../json-schema.js';
 import { TOOL_DETAILS } from '../tool-definition.js';
-import { answer, type Routes } from './route.js';
+import { answer, routes } from './route.js';
 
 /** `inline`: schemas without `$defs`, for providers that refuse references. */
 export const SCHEMA_STYLES = ['defs', 'inline'] as const;
@@ -92,10 +92,9 @@ export const CATEGORY = {
   exclude_dangerous: maybe(text('Ignored: dangerous tools are always left out')),
 };
 
-export const TOOL_ROUTES = {
+export const TOOL_ROUTES = routes({ tag: 'tools' })({
   'GET /api/v1/tools': {
     id: 'listTools',
-    tag: 'tools',
     summary: 'Tools the caller may use',
     query: record({
       query: maybe(text('Finds tools for a task, best first', { minLength: 1, maxLength: 10_000 })),
@@ -114,10 +113,9 @@ export const TOOL_ROUTES = {
   },
   'GET /api/v1/tools/{name}': {
     id: 'getTool',
-    tag: 'tools',
     summary: 'One tool',
     query: record(SHOWN),
     answers: { 200: { ...answer('The tool', LISTED_TOOL), textTypes: ['text/x-python', 'text/x-typescript'] } },
     errors: ['TOOL_NOT_FOUND'],
   },
-} as const satisfies Routes;
+});

@@ -71,14 +71,14 @@ const NEW_WEBHOOK = closed({ ...SENT, ...FILTER });
 export type NewWebhook = Value<typeof NEW_WEBHOOK>;
 
 const SECRET = text('Signs the events; only in this answer');
-const STORE = ['SERVICE_UNAVAILABLE'] as const;
+const STORE = ['SERVICE_UNAVAILABLE', 'NOT_FOUND'] as const;
 
-export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access: 'manage_webhooks' })({
+export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access: 'manage_webhooks', errors: STORE })({
   'GET /api/v1/webhooks': {
     id: 'listWebhooks',
     summary: 'Endpoints of the tenant',
     answers: { 200: answer('Oldest first', list(WEBHOOK)) },
-    errors: STORE,
+    errors: ['SERVICE_UNAVAILABLE'],
   },
   'POST /api/v1/webhooks': {
     id: 'createWebhook',
@@ -87,13 +87,12 @@ export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access
     example: { url: 'https://hooks.example.com/toolfleet', kinds: ['call.finished'], tools: ['report_*'] },
     audit: Object.keys(FILTER),
     answers: { 201: answer('The endpoint with its secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-    errors: [...STORE, 'QUOTA_EXCEEDED'],
+    errors: ['SERVICE_UNAVAILABLE', 'QUOTA_EXCEEDED'],
   },
   'GET /api/v1/webhooks/{id}': {
     id: 'getWebhook',
     summary: 'One endpoint',
     answers: { 200: answer('The endpoint', WEBHOOK) },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'PUT /api/v1/webhooks/{id}': {
     id: 'changeWebhook',
@@ -109,13 +108,11 @@ export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access
     example: { on: true },
     audit: [...Object.keys(FILTER), 'on'],
     answers: { 200: answer('The endpoint', WEBHOOK) },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'DELETE /api/v1/webhooks/{id}': {
     id: 'removeWebhook',
     summary: 'Remove an endpoint with its deliveries',
     answers: { 204: empty('It is removed') },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'POST /api/v1/webhooks/{id}/rotate': {
     id: 'rotateWebhookSecret',
@@ -126,13 +123,11 @@ export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access
     example: { overlap_hours: 24 },
     audit: ['overlap_hours'],
     answers: { 200: answer('The endpoint with the new secret', record({ webhook: WEBHOOK, secret: SECRET })) },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'POST /api/v1/webhooks/{id}/test': {
     id: 'testWebhook',
     summary: 'Post an event of the kind webhook.test',
     answers: { 202: answer('What waits; see the deliveries for the outcome', WEBHOOK_DELIVERY) },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'GET /api/v1/webhooks/{id}/deliveries': {
     id: 'listWebhookDeliveries',
@@ -146,7 +141,6 @@ export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access
     answers: {
       200: answer('Newest first', record({ deliveries: list(WEBHOOK_DELIVERY), next: maybe(text()) })),
     },
-    errors: [...STORE, 'NOT_FOUND'],
   },
   'POST /api/v1/webhooks/{id}/redeliver': {
     id: 'redeliverWebhook',
@@ -158,6 +152,5 @@ export const WEBHOOK_ROUTES = routes({ owner: 'records', tag: 'webhooks', access
     example: { event_id: 'evt_0a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d' },
     audit: ['event_id', 'failed_since'],
     answers: { 202: answer('How many wait again', record({ redelivered: integer() })) },
-    errors: [...STORE, 'NOT_FOUND'],
   },
 });

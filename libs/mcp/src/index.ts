@@ -21,6 +21,6 @@ export {
   requestClient,
   requestFeatures,
 } from './session.js';
-export { type DefinitionsByName, taskAnswers } from './task-answers.js';
+export { taskAnswers } from './task-answers.js';
 export type { Task, TaskStore } from './tasks.js';
 export { sealedStates } from './waiting-call.js';

@@ -11,7 +11,7 @@ import type { NatsClient } from '@toolfleet/transport';
 const SEND_MS = 10_000;
 
 /** Definitions as a tenant has them. */
-export interface DefinitionsByName {
+interface DefinitionsByName {
   get(tool: string, tenantId: string): Promise<RegisteredTool | null>;
 }
 

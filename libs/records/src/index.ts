@@ -1,5 +1,5 @@
 export { NatsApprovalRecords } from './approval-records.js';
-export { CallBodies, type BodySettings } from './call-bodies.js';
+export { CallBodies } from './call-bodies.js';
 export { CallBodyReader } from './call-body-reader.js';
 export { ContentReadings } from './content-readings.js';
 export { REDACTED } from './bounded-copy.js';

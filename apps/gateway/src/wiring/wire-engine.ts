@@ -1,4 +1,4 @@
-import type { ExecResponse, NewExecJob, PythonJobPolicy } from '@toolfleet/contracts/execution';
+import type { ExecResponse, NewExecJob } from '@toolfleet/contracts/execution';
 import { QUEUES } from '@toolfleet/contracts/subjects';
 import {
   ArgumentPool,
@@ -14,6 +14,7 @@ import {
   limiterFallback,
   executorTable,
   followsTask,
+  pythonPolicy,
   QueueExecutor,
   RemoteExecutor,
   redisProbeLease,
@@ -27,20 +28,16 @@ import { JobQueue, ReplyChannel } from '@toolfleet/queue';
 import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { traceHeaders } from '@toolfleet/telemetry';
 import { EventReporter, SharedBreakers, subjectClass } from '@toolfleet/transport';
-import {
-  type ConnectLinks,
-  type CredentialWatch,
-  delegationIssuer,
-  grantIssuer,
-  type SignedTokens,
-} from '@toolfleet/access';
+import { type ConnectLinks, delegationIssuer, grantIssuer } from '@toolfleet/access';
 import { FINISHED_JOB_SECONDS, queueOptions, type Brokers } from './brokers.js';
-import { type DefinitionCache, RegistryResolver, type ToolList, type Toolsets } from '@toolfleet/catalog';
+import { RegistryResolver } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
-import { CallBodies, CallRecorder, CallRecords, type BodySettings } from '@toolfleet/records';
+import { CallBodies, CallRecorder, CallRecords } from '@toolfleet/records';
 import { ResultExecutor } from '@toolfleet/results';
 import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
+import type { Auth } from './wire-auth.js';
+import type { Catalog } from './wire-catalog.js';
 import type { Results } from './wire-results.js';
 
 /** Programs of a tenant that wait or run on a gateway with a caller that waits: a tenth of the runs that a small fleet has in a minute. */
@@ -51,38 +48,25 @@ export type Engine = ReturnType<typeof wireEngine>;
 
 interface EngineDeps {
   brokers: Brokers;
-  tokens: SignedTokens;
+  auth: Auth;
+  catalog: Catalog;
+  results: Results;
+  file: FleetFile;
   /** To the page where users connect accounts. */
   links: ConnectLinks;
-  /** Notices revoked credentials of calls that wait for a worker. */
-  credentials: Pick<CredentialWatch, 'during'>;
-  definitions: DefinitionCache;
-  /** Prompts, skills and resources. */
-  featureDefinitions: DefinitionCache;
-  toolsets: Toolsets;
-  /** What callers see, to suggest names. */
-  list: ToolList;
-  /** Section `code_execution` of the configuration file. */
-  python: PythonJobPolicy;
-  /** Section `interceptors` of the configuration file. */
-  interceptors: FleetFile['interceptors'];
-  /** Of which calls arguments and results are kept. */
-  bodies: BodySettings;
   /** Number of live gateways, this one included. */
   gateways: () => number;
-  /** Dependencies of the calls of programs. */
-  programs: Omit<ProgramPorts, 'clock' | 'shelf' | 'approvals'>;
-  results: Results;
 }
 
 /** Joins the engine's ports (libs/engine) with their adapters, in the order in which a call meets them. */
 export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: EngineDeps) {
   const { clock, logger, metrics } = host;
+  const { catalog } = deps;
   const { redis, nats } = deps.brokers;
   const { kept, largeResults, journal, shelf, selector } = deps.results;
   const executors = wireExecutors(settings, host, deps);
   const policy = policyComponent(settings, host);
-  const interceptors = configuredInterceptors(deps.interceptors, settings.EGRESS_ALLOWED_ENDPOINTS, host);
+  const interceptors = configuredInterceptors(deps.file.interceptors, settings.EGRESS_ALLOWED_ENDPOINTS, host);
   const toolLabels = new ToolLabels(settings.METRICS_TOOL_LABEL);
   const callMetrics = new CallMetrics(metrics, toolLabels);
   const reporter = new EventReporter({ service: 'gateway', nats, clock, logger });
@@ -102,7 +86,8 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
     onLocalDecision: limiterFallback(metrics, clock),
   });
   const callRecords = settings.GATEWAY_CALL_SPOOL > 0 ? new CallRecords(nats) : undefined;
-  const bodies = new CallBodies(deps.bodies);
+  // On a developer's machine nothing is to be hidden from the developer.
+  const bodies = new CallBodies({ keep: settings.TOOLFLEET_LOCAL ? 'all' : 'off', ...deps.file.call_bodies });
   const recorder =
     callRecords &&
     new CallRecorder({
@@ -124,7 +109,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
   const engine = engineSettings(settings);
   const costlyArguments = new ArgumentPool(clock);
   const executeCall = makeExecuteCall({
-    catalog: new RegistryResolver(deps.definitions, deps.toolsets, deps.list),
+    catalog: new RegistryResolver(catalog.definitions, catalog.toolsets, catalog.list),
     policy: policy.policy,
     approvals: deps.results.parked,
     interceptors: interceptors.interceptors,
@@ -185,7 +170,7 @@ export function wireEngine(settings: GatewayConfig, host: ServiceHost, deps: Eng
 function wireExecutors(
   settings: GatewayConfig,
   host: ServiceHost,
-  { brokers, tokens, credentials, programs, results, python, definitions, featureDefinitions }: EngineDeps,
+  { brokers, auth, catalog, results, file }: EngineDeps,
 ) {
   const { clock, metrics } = host;
   const replies = new ReplyChannel({
@@ -193,7 +178,8 @@ function wireExecutors(
     queues: [QUEUES.pythonRuns, QUEUES.programRuns, QUEUES.agentRuns],
     clock,
   });
-  const issueToken = delegationIssuer(tokens, clock);
+  const { definitions, featureDefinitions, list, search } = catalog;
+  const issueToken = delegationIssuer(auth.tokens, clock);
   const newQueue = (name: string) =>
     new JobQueue<NewExecJob, ExecResponse>({
       name,
@@ -212,12 +198,19 @@ function wireExecutors(
     const bumped = await results.journal.bump(callId, entry);
     return 'fence' in bumped ? bumped.fence : undefined;
   };
-  const queueDeps = {
+  const python = pythonPolicy(file.code_execution);
+  const queueDeps = { clock, issueToken, credentials: auth.watch, traceHeaders, python };
+  const ports: ProgramPorts = {
     clock,
-    issueToken,
-    credentials,
-    traceHeaders,
-    python,
+    shelf: results.shelf,
+    approvals: results.parked,
+    authenticate: async (token) => {
+      const principal = await auth.authenticate({ kind: 'bearer', token });
+      await auth.limits.count(principal);
+      return principal;
+    },
+    search: async (principal, query, limit) => (await search.rank(principal, query, limit)).map(({ tool }) => tool),
+    describe: (principal, name) => list.one(principal, name),
   };
   const listAll = async (tenantId: string) =>
     (await Promise.all([definitions.list(tenantId), featureDefinitions.list(tenantId)])).map(({ tools }) => tools);
@@ -225,15 +218,18 @@ function wireExecutors(
     remote: (subject) => {
       // rate() sees no increase in a series that starts above 0.
       metrics.natsNoResponders.inc({ subject_class: subjectClass(subject) }, 0);
-      return new RemoteExecutor(brokers.nats, subject, raiseFence, issueToken, grantIssuer(tokens, clock), listAll);
+      return new RemoteExecutor(
+        brokers.nats,
+        subject,
+        raiseFence,
+        issueToken,
+        grantIssuer(auth.tokens, clock),
+        listAll,
+      );
     },
     queue: (name) => new QueueExecutor(queues[name]!, replies, queueDeps),
     programs: (name) =>
-      new ProgramExecutor(queues[name]!, replies, {
-        ...queueDeps,
-        ports: { clock, shelf: results.shelf, approvals: results.parked, ...programs },
-        maxPerTenant: PROGRAMS_PER_TENANT,
-      }),
+      new ProgramExecutor(queues[name]!, replies, { ...queueDeps, ports, maxPerTenant: PROGRAMS_PER_TENANT }),
     results: () => new ResultExecutor(results.reader),
   });
   return { executorFor, replies, queues: Object.values(queues) };

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readQuotas } from '@toolfleet/contracts/account';
-import { QUEUES, SIZES } from '@toolfleet/contracts/subjects';
-import { type JobQueue, JobWorker, QueueMetrics } from '@toolfleet/queue';
+import { SIZES } from '@toolfleet/contracts/subjects';
+import { type JobQueue, QueueMetrics } from '@toolfleet/queue';
 import { isDevelopment, serveDocsAt } from '@toolfleet/contracts';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import {
@@ -12,26 +12,15 @@ import {
   type ServiceHost,
 } from '@toolfleet/service';
 import { Heartbeat, NatsStrategy } from '@toolfleet/transport';
-import { type AsyncCallJob, callWorker, READ_RESULT } from '@toolfleet/results';
-import { wireResults, type Results } from './wire-results.js';
-import { CallSight, ConnectLinks } from '@toolfleet/access';
+import { wireResults } from './wire-results.js';
+import { ConnectLinks } from '@toolfleet/access';
 import { wireAuth, type Auth } from './wire-auth.js';
 import { connectBrokers, type Brokers } from './brokers.js';
-import {
-  DefinitionCache,
-  CatalogChanges,
-  RegistrySource,
-  RedisSearchHistory,
-  SearchHistory,
-  ToolInventory,
-  ToolList,
-  ToolSearch,
-  Toolsets,
-} from '@toolfleet/catalog';
-import { withLimits } from '@toolfleet/engine';
-import { CATALOG_TTL_MS, engineSettings } from './engine-settings.js';
+import { ToolInventory, type Toolsets } from '@toolfleet/catalog';
 import { foreignVariables } from './foreign-variables.js';
-import { pythonPolicy, withPythonDefaults, SpendSlices } from '@toolfleet/engine-adapters';
+import { SpendSlices } from '@toolfleet/engine-adapters';
+import { wireCalls, type Calls } from './wire-calls.js';
+import { wireCatalog, type Catalog } from './wire-catalog.js';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolRateLimits } from '../operator/fleet-view.js';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
@@ -61,8 +50,7 @@ import { NatsCalls } from '../nats/nats-calls.js';
 import { ConnectionSettings } from '../http/connections.controller.js';
 import { LogLinks } from '../http/log-links.js';
 import { wirePurges } from './wire-purges.js';
-import { CallBodyReader, CallFeed, ContentReadings, CallRecords, type Purges } from '@toolfleet/records';
-import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
+import { CallBodyReader, CallFeed, ContentReadings, type Purges } from '@toolfleet/records';
 
 /**
  * Puts a gateway together, room by room. Plain functions build what lives as long as the process: connections, sign-in, the
@@ -73,68 +61,27 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   serveDocsAt(knownBase(settings) ?? '');
   const brokers = connectBrokers(settings, host);
   const file = loadFleetFile(settings);
-  const python = pythonPolicy(file.code_execution);
   const auth = wireAuth(settings, host, brokers, file);
-  const catalog = wireCatalog(
-    settings,
-    host,
-    brokers,
-    withPythonDefaults(python, settings.WASI_MEMORY_LIMIT_MB, file.python_packages),
-  );
+  const catalog = wireCatalog(settings, host, brokers, file);
   const own = randomUUID().slice(0, 8);
   const watch = new FleetWatch(brokers.nats, host.clock, own);
   const holders = { own, isGone: (gateway: string) => watch.isGone(gateway) };
   const results = wireResults(settings, host, brokers, auth, catalog.sight, holders, () => watch.count('records') > 0);
   const links = new ConnectLinks(auth.tokens, host.clock, consoleAddress(settings));
   const engine = wireEngine(settings, host, {
-    links,
-    brokers,
-    python,
-    interceptors: file.interceptors,
-    // On a developer's machine nothing is to be hidden from the developer.
-    bodies: { keep: settings.TOOLFLEET_LOCAL ? 'all' : 'off', ...file.call_bodies },
-    tokens: auth.tokens,
-    credentials: auth.watch,
-    definitions: catalog.definitions,
-    featureDefinitions: catalog.featureDefinitions,
-    toolsets: catalog.toolsets,
-    list: catalog.list,
-    // Its own first heartbeat may not be back yet.
-    gateways: () => Math.max(1, watch.count('gateway')),
-    programs: {
-      authenticate: async (token) => {
-        const principal = await auth.authenticate({ kind: 'bearer', token });
-        await auth.limits.count(principal);
-        return principal;
-      },
-      search: async (principal, query, limit) =>
-        (await catalog.search.rank(principal, query, limit)).map(({ tool }) => tool),
-      describe: (principal, name) => catalog.list.one(principal, name),
-    },
-    results,
-  });
-  const calls = wireCalls(settings, host, { brokers, auth, catalog, engine, results });
-  const fleet = wireFleetState(host, { brokers, catalog, engine, calls, watch, own });
-  const purges = wirePurges(settings, host, {
-    brokers,
-    keys: auth.keys,
-    people: auth.people,
-    results,
-    catalog,
-    queues: fleet.queues,
-  });
-  const server = wireServer(settings, host, {
     brokers,
     auth,
     catalog,
-    engine,
-    calls,
-    fleet,
-    purges,
+    results,
+    file,
     links,
-    signIn: file.sign_in,
-    roles: file.roles,
+    // Its own first heartbeat may not be back yet.
+    gateways: () => Math.max(1, watch.count('gateway')),
   });
+  const calls = wireCalls(settings, host, { brokers, auth, catalog, engine, results });
+  const fleet = wireFleetState(host, { brokers, catalog, engine, calls, watch, own });
+  const purges = wirePurges(settings, host, { brokers, auth, results, catalog, queues: fleet.queues });
+  const server = wireServer(settings, host, { brokers, auth, catalog, engine, calls, fleet, purges, links, file });
   return [
     engine.callLog.asComponent(), // starts first and stops last: every call is logged
     ...brokers.components,
@@ -149,122 +96,12 @@ export function wireGateway(settings: GatewayConfig, host: ServiceHost): Lifecyc
   ];
 }
 
-/** A call runs in other processes, so it does not end the gateways that are lost. */
-const MAX_LOST_GATEWAYS = 10;
-/** The newest calls of a tenant that its searches learn from. */
-const LEARNED_CALLS = 200;
-/** One gateway per interval learns from the searches of a tenant. */
-const LEARN_EVERY_MS = 50_000;
-
-type WiredCatalog = ReturnType<typeof wireCatalog>;
-
-/** Which tools there are, and which of them and of their calls a caller may see. */
-function wireCatalog(
-  settings: GatewayConfig,
-  { clock }: ServiceHost,
-  { nats, redis }: Brokers,
-  sandboxed: ReturnType<typeof withPythonDefaults>,
-) {
-  const limits = engineSettings(settings);
-  const source = new RegistrySource(nats, (tool, tenantId) => withLimits(sandboxed(tool, tenantId), limits), [
-    READ_RESULT,
-  ]);
-  const definitions = new DefinitionCache(source, clock, CATALOG_TTL_MS);
-  const changes = new CatalogChanges();
-  const toolsets = new Toolsets(source, definitions, clock, CATALOG_TTL_MS);
-  const list = new ToolList(definitions, toolsets);
-  const featureDefinitions = new DefinitionCache(source.features, clock, CATALOG_TTL_MS);
-  const records = new CallRecords(nats);
-  // Without records of calls there is nothing to learn from.
-  const searchHistory =
-    settings.GATEWAY_CALL_SPOOL > 0
-      ? new SearchHistory({
-          store: new RedisSearchHistory(redis, LEARN_EVERY_MS),
-          finishedCalls: async (tenantId) => (await records.list({ tenant_id: tenantId, limit: LEARNED_CALLS })).calls,
-          clock,
-        })
-      : undefined;
-  const components: LifecycleComponent[] = [
-    { name: 'catalog changes', start: async () => changes.follow(nats, [definitions, featureDefinitions], toolsets) },
-  ];
-  return {
-    definitions,
-    featureDefinitions,
-    toolsets,
-    changes,
-    list,
-    features: new ToolList(featureDefinitions, toolsets),
-    search: new ToolSearch(list, searchHistory),
-    searchHistory,
-    sight: new CallSight(definitions),
-    components,
-  };
-}
-
-type Calls = ReturnType<typeof wireCalls>;
-
-interface CallsDeps {
-  brokers: Brokers;
-  auth: Auth;
-  catalog: WiredCatalog;
-  engine: Engine;
-  results: Results;
-}
-
-/** Runs a call request or a batch, or accepts it for later; and the worker of accepted calls. */
-function wireCalls(
-  settings: GatewayConfig,
-  { clock, logger, metrics, draining }: ServiceHost,
-  { brokers, auth, catalog, engine, results }: CallsDeps,
-) {
-  const { queues, blocking, time } = brokers;
-  const { executeCall } = engine;
-  const { queue, store, generation, journal, asyncCalls } = results;
-  const worker = new JobWorker<AsyncCallJob, unknown>({
-    queue: QUEUES.toolCalls,
-    redis: blocking,
-    publisher: queues,
-    time,
-    clock,
-    metrics,
-    concurrency: settings.GATEWAY_ASYNC_CONCURRENCY,
-    shareOf: (job) => job.tenant_id,
-    startsTrace: true,
-    maxLost: MAX_LOST_GATEWAYS,
-    draining,
-    handler: callWorker({
-      executeCall,
-      store,
-      status: auth.status,
-      journal,
-      generation,
-      isIdempotent: async (name, tenantId) => (await catalog.definitions.get(name, tenantId))?.idempotent === true,
-      clock,
-      publish: results.publish,
-      parked: results.parked,
-    }),
-    onFault: (error, jobId) => logger.error({ error, job_id: jobId }, 'an asynchronous call failed unexpectedly'),
-  });
-  return {
-    asyncCalls,
-    results: results.reader,
-    decisions: results.decisions,
-    toolCalls: new ToolCalls(executeCall, asyncCalls, catalog.toolsets, clock),
-    batches: new BatchedCalls(executeCall, settings.TOOL_PARALLELISM, clock, auth.limits, MODEL_BYTES),
-    queue,
-    components: [worker, results.lost.rounds, ...(results.wakes ? [results.wakes] : [])] satisfies LifecycleComponent[],
-  };
-}
-
-/** Largest result of a call in the shape of a model provider: such an answer holds the text of a result, which is never longer. */
-const MODEL_BYTES = 6_000;
-
 type FleetState = ReturnType<typeof wireFleetState>;
 
 /** Views of the console and of operators besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults, logger }: ServiceHost,
-  deps: { brokers: Brokers; catalog: WiredCatalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
+  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
 ) {
   const { catalog, engine, calls, watch, own } = deps;
   const { nats, redis } = deps.brokers;
@@ -306,26 +143,26 @@ function wireFleetState(
 interface ServerDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: WiredCatalog;
+  catalog: Catalog;
   engine: Engine;
   calls: Calls;
   fleet: FleetState;
   purges: Purges;
   links: ConnectLinks;
-  signIn: FleetFile['sign_in'];
-  roles: FleetFile['roles'];
+  file: FleetFile;
 }
 
-/** The entry points: HTTP, NATS, MCP, and the web console's files. */
 /** Open event streams of a gateway, about 100 KB each with their buffers, and of a tenant. */
 const STREAMS = { maxStreams: 500, maxStreamsPerTenant: 100 };
 /** Open HTTP connections of a gateway; further ones are closed. */
 const MAX_CONNECTIONS = 10_000;
 
+/** The entry points: HTTP, NATS, MCP, and the web console's files. */
 function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps): GatewayServer {
   const { clock, metrics } = host;
-  const { brokers, auth, catalog, engine, calls, fleet, signIn } = deps;
-  const { nats, redis } = brokers;
+  const { brokers, auth, catalog, engine, calls, fleet } = deps;
+  const { sign_in: signIn, roles } = deps.file;
+  const { nats } = brokers;
   const address = publicAddress(settings, signIn);
   const hasSignIn = signIn.issuer !== undefined;
   const maxBodyBytes = SIZES.request;
@@ -362,7 +199,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
       fleet.ruleTests,
       new ChangeLog(host.logger),
       new SignIn(nats, signIn, address),
-      new FleetRoles(deps.roles, signIn),
+      new FleetRoles(roles, signIn),
       new LogLinks(settings.GATEWAY_TRACE_URL, settings.GATEWAY_LOG_SEARCH),
       new RedisDeclarations(brokers.redis, readQuotas(settings.TENANT_QUOTAS)),
       deps.purges,
@@ -396,23 +233,7 @@ function wireServer(settings: GatewayConfig, host: ServiceHost, deps: ServerDeps
     host,
     (request) => auth.registerAuth.prove(request.rawHeaders),
     [
-      wireMcp(
-        settings,
-        host,
-        {
-          ...auth,
-          ...catalog,
-          ...calls,
-          executeCall: engine.executeCall,
-          toolLabels: engine.toolLabels,
-          grants: engine.grants,
-          calls: calls.toolCalls,
-          nats,
-          redis,
-          streams,
-        },
-        hasSignIn,
-      ),
+      wireMcp(settings, host, { brokers, auth, catalog, engine, calls, streams, hasSignIn }),
       new CallRoute(guards, new ErrorFilter(clock)),
       new MountedConsole(settings.CONSOLE_DIR, host),
       ...(hasSignIn ? [identityPages(settings, nats, address, auth)] : []),

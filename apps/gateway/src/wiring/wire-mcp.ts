@@ -1,21 +1,7 @@
 import { isDevelopment } from '@toolfleet/contracts';
 import { SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
-import type { ExecuteCall } from '@toolfleet/engine';
 import { VERSION, type ServiceHost } from '@toolfleet/service';
-import type { NatsClient } from '@toolfleet/transport';
-import {
-  type Authenticate,
-  authenticateRequest,
-  type Projects,
-  type CredentialStatus,
-  readRawCredential,
-  type SignedTokens,
-  type RequestLimits,
-} from '@toolfleet/access';
-import type { AsyncCalls, ResultReader } from '@toolfleet/results';
-import type { ToolCalls } from '../calls/tool-calls.js';
-import type { CatalogChanges, ToolList, ToolSearch, Toolsets } from '@toolfleet/catalog';
-import type { NatsUserGrants, ToolLabels } from '@toolfleet/engine-adapters';
+import { authenticateRequest, readRawCredential } from '@toolfleet/access';
 import {
   CallCancellations,
   ElicitationRelay,
@@ -25,12 +11,15 @@ import {
   sealedStates,
   SessionStreams,
   taskAnswers,
-  type DefinitionsByName,
 } from '@toolfleet/mcp';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { EventStreams } from '../server/event-streams.js';
 import type { Brokers } from './brokers.js';
 import { CATALOG_TTL_MS } from './engine-settings.js';
+import type { Auth } from './wire-auth.js';
+import type { Calls } from './wire-calls.js';
+import type { Catalog } from './wire-catalog.js';
+import type { Engine } from './wire-engine.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 
 /** Number of tools above which `MCP_SURFACE=auto` lists `search_tools`: the definitions of more fill the context of a model. */
@@ -38,85 +27,61 @@ const SEARCH_ABOVE = 500;
 /** Larger results become handles, unless `max_result_kb` of the call permits more. */
 const INLINE_BYTES = 16 * 1_024;
 
-/** The services of the gateway that the MCP endpoint works on. */
 interface McpWiringDeps {
-  authenticateMcp: Authenticate;
-  tokens: SignedTokens;
-  limits: RequestLimits;
-  list: ToolList;
-  /** Prompts and resources of MCP servers. */
-  features: ToolList;
-  search: ToolSearch;
-  changes: CatalogChanges;
-  toolsets: Toolsets;
-  executeCall: ExecuteCall;
-  grants: Pick<NatsUserGrants, 'watch'>;
-  toolLabels: ToolLabels;
-  calls: ToolCalls;
-  asyncCalls: AsyncCalls;
-  nats: NatsClient;
-  redis: Brokers['redis'];
+  brokers: Brokers;
+  auth: Auth;
+  catalog: Catalog;
+  engine: Engine;
+  calls: Calls;
   streams: EventStreams;
-  status: CredentialStatus;
-  projects: Projects;
-  results: ResultReader;
-  definitions: DefinitionsByName;
+  hasSignIn: boolean;
 }
 
 /** Builds the MCP endpoint of this gateway. */
-export function wireMcp(
-  settings: GatewayConfig,
-  host: ServiceHost,
-  deps: McpWiringDeps,
-  hasSignIn: boolean,
-): McpEndpoint {
+export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWiringDeps): McpEndpoint {
   const { clock, logger } = host;
-  const { authenticateMcp, tokens, list, search } = deps;
+  const { auth, catalog, engine, calls } = deps;
+  const { list, search, toolsets } = catalog;
+  const { nats, redis } = deps.brokers;
   const onFault = (error: unknown) => logger.error({ error }, 'the MCP endpoint failed');
-  const subscriptions = new ResourceSubscriptions(deps.nats, clock, onFault);
+  const subscriptions = new ResourceSubscriptions(nats, clock, onFault);
   return new McpEndpoint(
     {
       authenticate: async (rawHeaders) => {
         // No cookies: clients of MCP send keys and tokens.
-        const principal = await authenticateRequest(authenticateMcp, rawHeaders, readRawCredential);
-        await deps.limits.count(principal);
+        const principal = await authenticateRequest(auth.authenticateMcp, rawHeaders, readRawCredential);
+        await auth.limits.count(principal);
         return principal;
       },
-      countCalls: (principal, calls) => deps.limits.countBatch(principal, calls),
-      selectToolset: (principal, requested) => deps.toolsets.select(principal, requested),
+      countCalls: (principal, count) => auth.limits.countBatch(principal, count),
+      selectToolset: (principal, requested) => toolsets.select(principal, requested),
       toolsetInstructions: async ({ tenantId, toolset }) =>
-        toolset && (await deps.toolsets.view(tenantId, toolset)).served.spec.instructions,
+        toolset && (await toolsets.view(tenantId, toolset)).served.spec.instructions,
       listTools: async (principal, forApps) => (await list.all(principal, 'public', forApps)).tools,
-      listFeatures: async (principal) => (await deps.features.all(principal)).tools,
-      executeCall: deps.executeCall,
+      listFeatures: async (principal) => (await catalog.features.all(principal)).tools,
+      executeCall: engine.executeCall,
       searchTools: async (principal, query, limit, isWanted) =>
         (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),
-      onCatalogChanged: (changed) => deps.changes.subscribe(changed),
+      onCatalogChanged: (changed) => catalog.changes.subscribe(changed),
       tasks: new QueueTasks(
-        deps.calls,
-        deps.asyncCalls,
-        taskAnswers(deps.nats, deps.definitions, clock),
+        calls.toolCalls,
+        calls.asyncCalls,
+        taskAnswers(nats, catalog.definitions, clock),
         settings.CALL_RESULT_TTL_SECONDS,
         INLINE_BYTES,
       ),
-      endCall: (callId) => deps.nats.connected && deps.nats.publish(SUBJECTS.execCancel, { call_id: callId }),
-      elicitation: new ElicitationRelay(deps.nats),
-      watchGrant: (principal, source) => deps.grants.watch(principal, source),
-      cancellations: new CallCancellations(clock, deps.nats),
+      endCall: (callId) => nats.connected && nats.publish(SUBJECTS.execCancel, { call_id: callId }),
+      elicitation: new ElicitationRelay(nats),
+      watchGrant: (principal, source) => engine.grants.watch(principal, source),
+      cancellations: new CallCancellations(clock, nats),
       subscriptions,
-      sessions: new SessionStreams(
-        new RedisSessionSubscriptions(deps.redis, clock),
-        subscriptions,
-        deps.nats,
-        clock,
-        onFault,
-      ),
-      projects: deps.projects,
-      readResult: (caller, handle, part) => deps.results.read(caller, handle, part),
-      requestState: sealedStates(tokens, clock),
+      sessions: new SessionStreams(new RedisSessionSubscriptions(redis, clock), subscriptions, nats, clock, onFault),
+      projects: auth.projects,
+      readResult: (caller, handle, part) => calls.results.read(caller, handle, part),
+      requestState: sealedStates(auth.tokens, clock),
       streams: deps.streams,
-      refusalOf: (principal) => deps.status.findRefusal(principal),
-      metrics: { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => deps.toolLabels.of(tool) },
+      refusalOf: (principal) => auth.status.findRefusal(principal),
+      metrics: { durations: host.metrics.mcpServerDuration, toolLabel: (tool) => engine.toolLabels.of(tool) },
       clock,
       onFault,
     },
@@ -125,7 +90,7 @@ export function wireMcp(
       publicUrl: settings.GATEWAY_PUBLIC_URL,
       development: isDevelopment(settings.ENVIRONMENT),
       issuer: settings.JWT_ISSUER,
-      signIn: hasSignIn,
+      signIn: deps.hasSignIn,
       allowedHosts: settings.MCP_ALLOWED_HOSTS,
       allowedOrigins: settings.MCP_ALLOWED_ORIGINS,
       maxCallMs: settings.GATEWAY_CALL_TIMEOUT_MS,

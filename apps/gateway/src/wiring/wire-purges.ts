@@ -1,9 +1,9 @@
 import { closeRedis, connectRedis, openRedis, toRedisOptions, type JobQueue } from '@toolfleet/queue';
 import type { ServiceHost } from '@toolfleet/service';
-import type { ApiKeys, PeopleRoles } from '@toolfleet/access';
 import type { Brokers } from './brokers.js';
-import type { SearchHistory } from '@toolfleet/catalog';
 import type { GatewayConfig } from '../gateway.config.js';
+import type { Auth } from './wire-auth.js';
+import type { Catalog } from './wire-catalog.js';
 import type { Results } from './wire-results.js';
 import { Purges, RedisPurgeStore, scannedKeys } from '@toolfleet/records';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
@@ -11,16 +11,16 @@ import { purgeSteps } from '../operator/steps.js';
 
 interface PurgeDeps {
   brokers: Brokers;
-  keys: ApiKeys;
-  people: PeopleRoles | undefined;
-  results: Pick<Results, 'kept' | 'largeResults'>;
-  catalog: { searchHistory: SearchHistory | undefined };
+  auth: Auth;
+  results: Results;
+  catalog: Catalog;
   queues: readonly JobQueue[];
 }
 
 /** Purges of tenants and users, with all stores that gateways know. */
 export function wirePurges(settings: GatewayConfig, host: ServiceHost, deps: PurgeDeps): Purges {
-  const { brokers, keys, people, catalog, queues } = deps;
+  const { brokers, catalog, queues } = deps;
+  const { keys, people } = deps.auth;
   const { kept: results, largeResults } = deps.results;
   const connect = async () => {
     const login = settings.REDIS_PURGE_PASSWORD && { username: 'purge', password: settings.REDIS_PURGE_PASSWORD };

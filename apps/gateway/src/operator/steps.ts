@@ -24,19 +24,9 @@ interface StepDeps {
 }
 
 /** The stores in the order in which they are purged: keys and sessions first, so that callers stop; ledger and records last, because calls end in them. */
-export function purgeSteps({
-  keys,
-  people,
-  calls,
-  recordsCalls,
-  hasIdentity,
-  declarations,
-  searches,
-  results,
-  largeResults,
-  nats,
-}: StepDeps): PurgeStep[] {
-  const steps: PurgeStep[] = [
+export function purgeSteps(deps: StepDeps): PurgeStep[] {
+  const { keys, people, declarations, searches, results, largeResults, nats } = deps;
+  return [
     {
       name: 'keys',
       async run({ tenantId, userId, keyIds, dryRun, count }) {
@@ -47,7 +37,7 @@ export function purgeSteps({
       },
     },
     // With the keys, so that users who are signed in stop as well.
-    ...(hasIdentity ? [servicePurge('identity', 'identity.purge', nats)] : []),
+    ...(deps.hasIdentity ? [servicePurge('identity', 'identity.purge', nats)] : []),
     servicePurge('definitions', 'registry.purge', nats),
     {
       name: 'declarations',
@@ -55,7 +45,7 @@ export function purgeSteps({
         if (userId === undefined) await count('declarations', await declarations.erase(tenantId, dryRun));
       },
     },
-    calls,
+    deps.calls,
     {
       name: 'tool_searches',
       async run({ tenantId, userId, keyIds, dryRun, count }) {
@@ -77,9 +67,8 @@ export function purgeSteps({
     },
     servicePurge('workspaces', 'workspace.purge', nats),
     servicePurge('ledger', 'budget.purge', nats),
-    ...(recordsCalls ? [servicePurge('records', 'records.purge', nats)] : []),
+    ...(deps.recordsCalls ? [servicePurge('records', 'records.purge', nats)] : []),
   ];
-  return steps;
 }
 
 /** Time for the reply of a service beyond the turn it takes. */

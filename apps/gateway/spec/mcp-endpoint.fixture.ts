@@ -169,6 +169,8 @@ export async function serveEndpoint(
       maxCallMs: 10_000,
       listTtlMs: 300_000,
       maxBodyBytes: 1_000_000,
+      surface: 'list',
+      searchAbove: 200,
       issuer: 'https://login.example',
       ...options,
     },

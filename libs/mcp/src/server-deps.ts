@@ -61,8 +61,8 @@ export interface McpServerOptions {
   /** How long clients may cache the tool list in ms. */
   listTtlMs: number;
   /** Mode of clients that choose none; `auto`: search above `searchAbove` tools. */
-  surface?: McpMode | 'auto';
-  searchAbove?: number;
+  surface: McpMode | 'auto';
+  searchAbove: number;
   /** Maximum size of a result that is returned whole; absent: every result is. */
   inlineBytes?: number;
 }

@@ -18,8 +18,6 @@ const CODE_INSTRUCTIONS = `Tools are called by Python programs here:
 3. run_program runs a program that calls them as tools.name(key=value), several at once with gather(...).
 Do as much as you can in one program, and let it return only what you need. except ToolError as e: e.code, e.hint.`;
 const NO_PROGRAMS = '\nYour key may not call run_program. Ask for a key whose tools include it.';
-/** Catalogs above this size are shown as search when the surface is `auto`. */
-const DEFAULT_SEARCH_ABOVE = 200;
 
 /** The tools that one client sees, and how its calls reach them. */
 export interface Surface {
@@ -44,7 +42,7 @@ export async function openSurface(
   { apps }: ClientFeatures,
 ): Promise<Surface> {
   const tools = await deps.listTools(principal, apps);
-  const { surface = 'list', searchAbove = DEFAULT_SEARCH_ABOVE } = deps.options;
+  const { surface, searchAbove } = deps.options;
   const automatic = tools.length > searchAbove ? 'search' : 'list';
   const mode = principal.mcpMode ?? deps.mode ?? (surface === 'auto' ? automatic : surface);
   const { renderer } = deps;

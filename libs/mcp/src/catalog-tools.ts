@@ -1,6 +1,17 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { isJsonObject, toToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import {
+  choice,
+  closed,
+  integer,
+  list,
+  maybe,
+  object,
+  record,
+  text,
+  type Schema,
+} from '@toolfleet/contracts/json-schema';
+import {
   GATEWAY_TOOLS,
   type RegisteredTool,
   TOOL_DETAILS,
@@ -42,27 +53,19 @@ function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
     ...reads,
     name: SEARCH_TOOLS,
     description: `Finds tools by what they do; without a query, lists them page by page. ${next}`,
-    input_schema: {
-      type: 'object',
-      properties: {
-        query: { type: 'string', description: 'What the tool should do, in a few words', minLength: 1 },
-        detail: {
-          enum: [...TOOL_DETAILS],
-          default: detail,
-          description: 'names; summary: with descriptions; full: with schemas',
-        },
-        category: { type: 'string', description: 'Only tools of this category or tag' },
-        source: { type: 'string', description: 'Only tools of this server or API' },
-        limit: {
-          type: 'integer',
-          minimum: 1,
-          maximum: MAX_LIMIT,
-          description: `Default ${FOUND}; without query and schemas ${LISTED}`,
-        },
-        cursor: { type: 'string', description: 'next_cursor of the previous page' },
-      },
-      additionalProperties: false,
-    },
+    input_schema: closed({
+      query: maybe(text('What the tool should do, in a few words', { minLength: 1 })),
+      detail: maybe({
+        ...choice(TOOL_DETAILS, 'names; summary: with descriptions; full: with schemas'),
+        default: detail,
+      } as Schema<ToolDetail>),
+      category: maybe(text('Only tools of this category or tag')),
+      source: maybe(text('Only tools of this server or API')),
+      limit: maybe(
+        integer(`Default ${FOUND}; without query and schemas ${LISTED}`, { minimum: 1, maximum: MAX_LIMIT }),
+      ),
+      cursor: maybe(text('next_cursor of the previous page')),
+    }),
   };
 }
 
@@ -72,14 +75,10 @@ export const SEARCH_SURFACE: readonly RegisteredTool[] = [
     ...base,
     name: CALL_TOOL,
     description: `Calls a tool found with ${SEARCH_TOOLS} and returns its result.`,
-    input_schema: {
-      type: 'object',
-      properties: {
-        name: { type: 'string', description: 'Name of the tool' },
-        arguments: { type: 'object', description: 'Arguments that match its input_schema' },
-      },
-      required: ['name'],
-    },
+    input_schema: record({
+      name: text('Name of the tool'),
+      arguments: maybe(object('Arguments that match its input_schema')),
+    }),
     idempotent: false,
     annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   },
@@ -92,15 +91,10 @@ export const CODE_SURFACE: readonly RegisteredTool[] = [
     ...reads,
     name: DESCRIBE_TOOLS,
     description: 'Typed Python stubs of tools by name, as run_program calls them; or their JSON schemas.',
-    input_schema: {
-      type: 'object',
-      properties: {
-        names: { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: MAX_NAMES },
-        format: { enum: ['python', 'json'], default: 'python' },
-      },
-      required: ['names'],
-      additionalProperties: false,
-    },
+    input_schema: closed({
+      names: list(text(), undefined, { minItems: 1, maxItems: MAX_NAMES }),
+      format: maybe({ ...choice(['python', 'json']), default: 'python' }),
+    }),
   },
   searchDefinition('summary', `Read the arguments of those you need with ${DESCRIBE_TOOLS}.`),
 ];
@@ -144,8 +138,8 @@ async function search(args: JsonObject, tools: CallersTools, style: SchemaStyle)
   if (found.next !== undefined) answer.next_cursor = found.next;
   // The first page lists the categories.
   if ((query ?? category ?? source ?? cursor) === undefined) answer.categories = countCategories(await tools.list());
-  const text = shown.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(answer);
-  return { content: [{ type: 'text', text }], structuredContent: answer, isError: false };
+  const summary = shown.length === 0 ? 'No matching tool; try other words.' : JSON.stringify(answer);
+  return { content: [{ type: 'text', text: summary }], structuredContent: answer, isError: false };
 }
 
 async function describe(args: JsonObject, tools: CallersTools, style: SchemaStyle): Promise<CallToolResult> {

@@ -6,16 +6,6 @@ import { ANSWER_MS } from '@toolfleet/engine';
 import type { Clock } from '@toolfleet/resilience';
 import type { NatsClient } from '@toolfleet/transport';
 
-/** An answer that has been asked for and not arrived yet. */
-interface AwaitedAnswer {
-  /** Id of the JSON-RPC request to the client, and thus of its answer. */
-  readonly id: string;
-  /** The result the client sent; undefined when it sent an error. */
-  readonly answer: Promise<JsonObject | undefined>;
-  /** Stops waiting. */
-  close(): void;
-}
-
 interface PendingAnswer {
   from: Principal;
   resolve(answer: JsonObject | undefined): void;
@@ -35,8 +25,11 @@ export class ElicitationRelay {
 
   constructor(private readonly nats: NatsClient) {}
 
-  /** Prepares for one answer from this caller. Once this resolves, the question may be sent. */
-  async expect(from: Principal): Promise<AwaitedAnswer> {
+  /**
+   * Prepares for one answer from this caller. Once this resolves, the question may be sent with `id`.
+   * @returns the result that the client sent, undefined when it sent an error; `close` stops waiting
+   */
+  async expect(from: Principal) {
     this.listening ??= this.listen().catch((error: unknown) => {
       this.listening = undefined;
       throw error;

@@ -155,15 +155,11 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
   }
 
   /** Starts an asynchronous call and returns its id; see `wait`. */
-  callAsync<K extends keyof Tools & string>(
+  async callAsync<K extends keyof Tools & string>(
     name: K,
     args: Tools[K]['arguments'],
     options: CallOptions = {},
   ): Promise<AcceptedBody> {
-    return this.#start(name, args, options);
-  }
-
-  async #start(name: string, args: object, options: CallOptions): Promise<AcceptedBody> {
     const sent = { ...options, waitMs: READ_TIMEOUT_MS };
     return (await this.#execute(name, args, sent, { mode: 'async' })) as AcceptedBody;
   }
@@ -276,16 +272,16 @@ export class ToolfleetClient<Tools extends ToolTypes<Tools> = AnyTools> {
     }
   }
 
-  async #callWithProgress<Output>(
-    name: string,
-    args: object,
+  async #callWithProgress<K extends keyof Tools & string>(
+    name: K,
+    args: Tools[K]['arguments'],
     options: CallOptions,
     onProgress: (progress: CallProgress) => void,
-  ): Promise<ToolCallResult<Output>> {
+  ): Promise<ToolCallResult<Tools[K]['output']>> {
     const { waitMs = 600_000, signal } = options;
-    const { call_id: callId } = await this.#start(name, args, options);
+    const { call_id: callId } = await this.callAsync(name, args, options);
     const timeout = AbortSignal.timeout(waitMs);
-    for await (const event of this.follow<Output>(callId, {
+    for await (const event of this.follow<Tools[K]['output']>(callId, {
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     })) {
       if (event.type === 'progress') {

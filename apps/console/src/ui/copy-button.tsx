@@ -1,7 +1,7 @@
 import { useState } from 'react';
 
 /** Copies a text. Pages without TLS have no clipboard: the text next to the button can be selected instead. */
-export function CopyButton({ text, children = 'Copy' }: { text: string; children?: string }) {
+export function CopyButton({ text }: { text: string }) {
   const [state, setState] = useState<'copied' | 'failed'>();
   const copy = async () => {
     try {
@@ -13,7 +13,7 @@ export function CopyButton({ text, children = 'Copy' }: { text: string; children
   };
   return (
     <button type="button" className="compact" onClick={() => void copy()}>
-      {state === 'copied' ? 'Copied' : state === 'failed' ? 'Select the text to copy it' : children}
+      {state === 'copied' ? 'Copied' : state === 'failed' ? 'Select the text to copy it' : 'Copy'}
     </button>
   );
 }

@@ -127,6 +127,10 @@ const GRANT = named(
 );
 /** Lets calls of a user run without a question to people. */
 export type ApprovalGrant = Value<typeof GRANT>;
+const PAGE = {
+  limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
+  cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
+};
 const DECIDED = { 200: answer('The approval after the decision', APPROVAL) };
 
 export const APPROVAL_ROUTES = routes({ tag: 'approvals', errors: ['SERVICE_UNAVAILABLE'] })({
@@ -137,8 +141,7 @@ export const APPROVAL_ROUTES = routes({ tag: 'approvals', errors: ['SERVICE_UNAV
     query: record({
       state: maybe(text('States, separated by commas', { maxLength: 200 })),
       tool: maybe(text(undefined, { pattern: String.raw`^[^\x00-\x1f]{1,200}$` })),
-      limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
-      cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
+      ...PAGE,
     }),
     answers: {
       200: answer(
@@ -177,8 +180,7 @@ export const APPROVAL_GRANT_ROUTES = routes({ tag: 'approvals', owner: 'records'
     query: record({
       tool: maybe(text(undefined, { pattern: String.raw`^[^\x00-\x1f]{1,200}$` })),
       ended: maybe(flag('Also those that were revoked, have expired or are used up')),
-      limit: maybe(integer('Page size, default 100; a page may be shorter', { minimum: 1, maximum: 1_000 })),
-      cursor: maybe(text('`next` of the previous page', { pattern: String.raw`^\d{1,16}\.[0-9a-f-]{36}$` })),
+      ...PAGE,
     }),
     answers: {
       200: answer('The newest first', record({ grants: list(GRANT), next: maybe(text('Cursor of the next page')) })),

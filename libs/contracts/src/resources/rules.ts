@@ -13,11 +13,10 @@ import {
   text,
   type Value,
 } from '../json-schema.js';
-import { TENANT_ID_PATTERN } from '../principal.js';
 import { INSTANT } from './finished-calls.js';
 import { answer, routes } from './route.js';
 import { TOOLSET_SCHEMA } from './toolsets.js';
-import { BUDGET_LIMITS_SENT, BUDGET_SUBJECTS } from './usage.js';
+import { BUDGET_LIMITS_SENT, BUDGET_SUBJECTS, tenantId } from './usage.js';
 
 /** Characters of all files of a policy. */
 const MAX_POLICY_CHARS = 500_000;
@@ -60,12 +59,7 @@ const RULE_TEST = closed({
   budget: maybe(BUDGET_RULE),
   from: maybe(text('Calls that ended at this instant or later; default 30 days ago', INSTANT)),
   to: maybe(text('Calls that ended before this instant', INSTANT)),
-  tenant_id: maybe(
-    text('For operators; default: all tenants, for a budget their own', {
-      pattern: TENANT_ID_PATTERN.source,
-      title: 'the id of a tenant',
-    }),
-  ),
+  tenant_id: maybe(tenantId('For operators; default: all tenants, for a budget their own')),
   tool: maybe(text('Only calls of this tool', WORD)),
   source: maybe(text('Only calls of the tools of this source: mcp/crm', WORD)),
   user_id: maybe(text('Only calls of this user', WORD)),

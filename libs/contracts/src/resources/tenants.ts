@@ -1,10 +1,8 @@
 import { closed, instant, integer, list, maybe, named, nullable, number, record, text } from '../json-schema.js';
-import { TENANT_ID_PATTERN } from '../principal.js';
 import { API_KEY } from './credentials.js';
 import { answer, routes } from './route.js';
-import { BUDGET, BUDGET_LIMITS_SENT } from './usage.js';
+import { BUDGET, BUDGET_LIMITS_SENT, tenantId } from './usage.js';
 
-const TENANT_ID = text(undefined, { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' });
 const TENANT = {
   tenant_id: text(),
   keys: integer('API keys that are neither revoked nor expired'),
@@ -27,14 +25,14 @@ export const TENANT_ROUTES = routes({ tag: 'tenants', access: 'operate_fleet', e
     id: 'getTenant',
     access: 'all_calls',
     summary: 'The own tenant, for operators any, with its budgets',
-    path: { id: TENANT_ID },
+    path: { id: tenantId() },
     answers: { 200: answer('The tenant', record({ ...TENANT, budgets: list(BUDGET) })) },
   },
   'POST /api/v1/tenants': {
     id: 'createTenant',
     summary: 'The first administrator key of a tenant without keys, and on request a budget',
     body: closed({
-      tenant_id: TENANT_ID,
+      tenant_id: tenantId(),
       client: maybe(text('Name of the key; default: admin', { minLength: 1, maxLength: 64 })),
       tier: maybe(text('Rate class of the key', { maxLength: 64 })),
       ...BUDGET_LIMITS_SENT,

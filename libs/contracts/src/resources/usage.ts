@@ -10,10 +10,15 @@ import {
   number,
   record,
   text,
+  type Schema,
   type Value,
 } from '../json-schema.js';
 import { TENANT_ID_PATTERN } from '../principal.js';
 import { answer, empty, routes } from './route.js';
+
+/** The id of a tenant in a request. */
+export const tenantId = (description?: string): Schema<string> =>
+  text(description, { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' });
 
 /** Subjects of budgets that are set over the API. */
 export const BUDGET_SUBJECTS = ['tenant', 'user', 'key'] as const;
@@ -42,15 +47,18 @@ export const BUDGET = named(
 );
 /** A limit with spending and reservations. */
 export type Budget = Value<typeof BUDGET>;
+const GROUPED = {
+  tool_name: maybe(text()),
+  source: maybe(text('Source of the tool: mcp/crm')),
+  user_id: maybe(text()),
+  key_id: maybe(text('Id of the API key')),
+  agent_id: maybe(text()),
+};
 const USAGE_ROW = record(
   {
     tenant_id: maybe(text()),
     day: maybe(text('UTC day, 2026-01-31')),
-    tool_name: maybe(text()),
-    source: maybe(text('Source of the tool: mcp/crm')),
-    user_id: maybe(text()),
-    key_id: maybe(text('Id of the API key')),
-    agent_id: maybe(text()),
+    ...GROUPED,
     calls: integer(),
     tokens: integer('Reported by tools'),
     cost_usd: number(),
@@ -70,11 +78,7 @@ export const BUDGET_LIMITS_SENT = {
 const FORECAST_ROW = record(
   {
     tenant_id: maybe(text()),
-    tool_name: maybe(text()),
-    source: maybe(text('Source of the tool: mcp/crm')),
-    user_id: maybe(text()),
-    key_id: maybe(text('Id of the API key')),
-    agent_id: maybe(text()),
+    ...GROUPED,
     spent_usd: number('Since the start of the month'),
     per_day_usd: number('Mean of the observed days'),
     forecast_usd: number('Spent, plus the mean for the rest of the month'),
@@ -116,7 +120,7 @@ const listOf = (names: readonly string[]) => ({
 });
 const USAGE_GROUP = listOf(USAGE_GROUPS);
 const FORECAST_GROUP = listOf(USAGE_GROUPS.filter((name) => name !== 'day'));
-const TENANT = maybe(text('For operators', { pattern: TENANT_ID_PATTERN.source, title: 'the id of a tenant' }));
+const TENANT = maybe(tenantId('For operators'));
 const FORMAT = maybe(choice(['json', 'csv']));
 
 export const USAGE_ROUTES = routes({ tag: 'usage' })({
@@ -126,11 +130,7 @@ export const USAGE_ROUTES = routes({ tag: 'usage' })({
     query: record({
       from: maybe(text('First day', DAY)),
       to: maybe(text('Last day', DAY)),
-      group_by: maybe(
-        text('Default day,tool; with `tenant` operators get all tenants', {
-          ...USAGE_GROUP,
-        }),
-      ),
+      group_by: maybe(text('Default day,tool; with `tenant` operators get all tenants', USAGE_GROUP)),
       tenant_id: TENANT,
       format: FORMAT,
     }),

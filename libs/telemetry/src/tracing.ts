@@ -4,6 +4,7 @@ import {
   SpanStatusCode,
   trace,
   type Attributes,
+  type Context,
   type Span,
   type SpanContext,
   type Tracer,
@@ -95,7 +96,7 @@ export function beginTrace<T>(
     return follow(name, caller ?? unrecordedTrace(), work, linked);
   }
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, root: true });
-  return endWith(span, () => context.with(trace.setSpan(NO_CONTEXT, span), () => work(span)));
+  return runIn(span, NO_CONTEXT, work);
 }
 
 /**
@@ -114,7 +115,7 @@ export function inLinkedTrace<T>(name: string, carrier: TraceCarrier, work: () =
   const sender = readSpanContext(carrier);
   if (!tracer || !sender || !isSampled(sender)) return follow(name, sender, work);
   const span = tracer.startSpan(name, { kind: SpanKind.CONSUMER, root: true, links: [{ context: sender }] });
-  return endWith(span, () => context.with(trace.setSpan(NO_CONTEXT, span), work));
+  return runIn(span, NO_CONTEXT, work);
 }
 
 function follow<T>(
@@ -129,7 +130,7 @@ function follow<T>(
   if (!tracer || !isSampled(caller)) return contexts.with(parent, work, undefined, undefined);
   const links = linked && [{ context: linked }];
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER, links }, parent);
-  return endWith(span, () => context.with(trace.setSpan(parent, span), () => work(span)));
+  return runIn(span, parent, work);
 }
 
 /** True inside a recorded span; steps of other calls get no span. */
@@ -149,13 +150,11 @@ export function inUpstreamSpan<T extends { readonly status: number }>(
   if (!tracer || !isRecording()) return send(traceHeaders() ?? {});
   const attributes = { 'http.request.method': request.method, ...serverAddress(request.url) };
   const span = tracer.startSpan(`upstream ${request.method}`, { kind: SpanKind.CLIENT, attributes });
-  return endWith(span, () =>
-    context.with(trace.setSpan(context.active(), span), async () => {
-      const response = await send(traceHeaders() ?? {});
-      span.setAttribute('http.response.status_code', response.status);
-      return response;
-    }),
-  );
+  return runIn(span, context.active(), async () => {
+    const response = await send(traceHeaders() ?? {});
+    span.setAttribute('http.response.status_code', response.status);
+    return response;
+  });
 }
 
 /** Host and port of a server as attributes; none for text that is not a URL. */
@@ -208,14 +207,14 @@ export function failSpan(span: RecordedSpan, { type, message }: SpanFailure): vo
 export function inSpan<T>(name: string, attributes: Attributes, work: (span: Span | undefined) => T): T {
   if (!tracer || !isRecording()) return work(undefined);
   const span = tracer.startSpan(name, { attributes });
-  return endWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
+  return runIn(span, context.active(), work);
 }
 
-/** Ends the span when `work` has settled, with its error as status. */
-function endWith<T>(span: Span, work: () => T): T {
+/** Runs `work` in a span below `parent`, which ends when the work has settled, with its error as status. */
+function runIn<T>(span: Span, parent: Context, work: (span: Span) => T): T {
   let result: T;
   try {
-    result = work();
+    result = context.with(trace.setSpan(parent, span), () => work(span));
   } catch (error) {
     fail(span, error);
     span.end();

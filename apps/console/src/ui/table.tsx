@@ -9,8 +9,8 @@ export interface TableColumn<T> {
   cell: (row: T) => ReactNode;
   /** A remark after the content of the cell. */
   note?: (row: T) => ReactNode;
-  /** `lead` names the row; `figure` is aligned to the right; `actions` are buttons, and only screen readers see the head. */
-  kind?: 'lead' | 'figure' | 'actions';
+  /** `lead` names the row; `figure` is aligned to the right. */
+  kind?: 'lead' | 'figure';
   /** Further classes of the cells; `desk-only` and `wide-only` also apply to the head. */
   className?: string | ((row: T) => string);
   /** False: the cell explains itself on phones. */
@@ -23,6 +23,8 @@ interface TableProps<T> {
   rowKey: (row: T) => Key;
   /** `false` leaves a column out. */
   columns: readonly (TableColumn<T> | false)[];
+  /** Buttons of a row, in a last column with a head for screen readers. */
+  actions?: (row: T) => ReactNode;
   caption?: string;
   className?: string;
   /** Shown in place of a table without rows. */
@@ -30,7 +32,7 @@ interface TableProps<T> {
 }
 
 /** A table of rows. */
-export function Table<T>({ rows, rowKey, columns, caption, className = '', empty }: TableProps<T>) {
+export function Table<T>({ rows, rowKey, columns, actions, caption, className = '', empty }: TableProps<T>) {
   if (rows.length === 0 && empty !== undefined) return <Empty>{empty}</Empty>;
   const shown = columns.filter((column) => column !== false);
   return (
@@ -40,9 +42,14 @@ export function Table<T>({ rows, rowKey, columns, caption, className = '', empty
         <tr>
           {shown.map((column) => (
             <th key={column.head} scope="col" className={headClass(column)}>
-              {column.kind === 'actions' ? <span className="visually-hidden">{column.head}</span> : column.head}
+              {column.head}
             </th>
           ))}
+          {actions && (
+            <th scope="col">
+              <span className="visually-hidden">Actions</span>
+            </th>
+          )}
         </tr>
       </thead>
       <tbody>
@@ -51,6 +58,11 @@ export function Table<T>({ rows, rowKey, columns, caption, className = '', empty
             {shown.map((column) => (
               <TableCell key={column.head} column={column} row={row} />
             ))}
+            {actions && (
+              <td className="actions">
+                <span className="row">{actions(row)}</span>
+              </td>
+            )}
           </tr>
         ))}
       </tbody>
@@ -59,12 +71,12 @@ export function Table<T>({ rows, rowKey, columns, caption, className = '', empty
 }
 
 function TableCell<T>({ column, row }: { column: TableColumn<T>; row: T }) {
-  const { head, cell, kind, className = '', labelled = kind === undefined || kind === 'figure', title } = column;
+  const { head, cell, kind, className = '', labelled = kind !== 'lead', title } = column;
   const classes = [kind, typeof className === 'string' ? className : className(row)].filter(Boolean).join(' ');
   const note = column.note?.(row);
   return (
     <td className={classes || undefined} data-label={labelled ? head : undefined} title={title?.(row)}>
-      {kind === 'actions' ? <span className="row">{cell(row)}</span> : cell(row)}
+      {cell(row)}
       {note && <span className="small soft"> {note}</span>}
     </td>
   );

@@ -134,27 +134,22 @@ function Keys() {
       empty="No keys yet."
       order={(one, other) => (one.created_at < other.created_at ? 1 : -1)}
       rowKey={({ id }) => id}
-      columns={[
-        ...KEY_COLUMNS,
-        {
-          head: 'Actions',
-          kind: 'actions',
-          cell: (key) =>
-            isLive(key) &&
-            (key.id === me.key_id ? (
-              <InUse />
-            ) : (
-              <ActionButton
-                danger
-                hidden={`the key ${key.id}`}
-                question={`Revoke the key of ${key.client}?`}
-                work={() => revoke(key)}
-              >
-                Revoke
-              </ActionButton>
-            )),
-        },
-      ]}
+      columns={KEY_COLUMNS}
+      actions={(key) =>
+        isLive(key) &&
+        (key.id === me.key_id ? (
+          <InUse />
+        ) : (
+          <ActionButton
+            danger
+            hidden={`the key ${key.id}`}
+            question={`Revoke the key of ${key.client}?`}
+            work={() => revoke(key)}
+          >
+            Revoke
+          </ActionButton>
+        ))
+      }
     />
   );
 }
@@ -178,24 +173,21 @@ function Sessions() {
         { head: 'Groups', cell: ({ groups }) => groups.join(', ') || 'none' },
         { head: 'Since', cell: (session) => dateTime(session.created_at) },
         { head: 'Until', cell: (session) => dateTime(session.expires_at) },
-        {
-          head: 'Actions',
-          kind: 'actions',
-          cell: (session) =>
-            session.current ? (
-              <InUse />
-            ) : (
-              <ActionButton
-                danger
-                hidden={`the session of ${session.user_id}`}
-                question={`End this session of ${session.user_id}?`}
-                work={() => end(session)}
-              >
-                End
-              </ActionButton>
-            ),
-        },
       ]}
+      actions={(session) =>
+        session.current ? (
+          <InUse />
+        ) : (
+          <ActionButton
+            danger
+            hidden={`the session of ${session.user_id}`}
+            question={`End this session of ${session.user_id}?`}
+            work={() => end(session)}
+          >
+            End
+          </ActionButton>
+        )
+      }
     />
   );
 }

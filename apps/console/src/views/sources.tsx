@@ -59,7 +59,6 @@ const COLUMNS: readonly TableColumn<SourceStatus>[] = [
   },
   { head: 'Last look', cell: ({ last_look_at: at }) => lookText(at) },
   { head: 'Next look', cell: ({ next_look_at: at }) => lookText(at) },
-  { head: 'Actions', kind: 'actions', cell: (source) => <SourceActions source={source} /> },
 ];
 
 function SourceList() {
@@ -79,6 +78,7 @@ function SourceList() {
         empty="No sources of your own. Add one here, or with fleetctl sources add."
         rowKey={({ id }) => id}
         columns={COLUMNS}
+        actions={(source) => <SourceActions source={source} />}
       />
     </>
   );

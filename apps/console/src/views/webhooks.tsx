@@ -57,28 +57,22 @@ function Webhooks() {
         title="Endpoints"
         empty="No endpoints yet."
         rowKey={({ id }) => id}
-        columns={[
-          ...WEBHOOK_COLUMNS,
-          {
-            head: 'Actions',
-            kind: 'actions',
-            cell: ({ id, url, state }) => (
-              <>
-                <ActionButton work={() => switchTo(id, state !== 'on')}>
-                  {state === 'on' ? 'Switch off' : 'Switch on'}
-                </ActionButton>
-                <ActionButton
-                  danger
-                  hidden={`the webhook ${id}`}
-                  question={`Remove ${url} with its deliveries?`}
-                  work={() => remove(id)}
-                >
-                  Remove
-                </ActionButton>
-              </>
-            ),
-          },
-        ]}
+        columns={WEBHOOK_COLUMNS}
+        actions={({ id, url, state }) => (
+          <>
+            <ActionButton work={() => switchTo(id, state !== 'on')}>
+              {state === 'on' ? 'Switch off' : 'Switch on'}
+            </ActionButton>
+            <ActionButton
+              danger
+              hidden={`the webhook ${id}`}
+              question={`Remove ${url} with its deliveries?`}
+              work={() => remove(id)}
+            >
+              Remove
+            </ActionButton>
+          </>
+        )}
       />
     </>
   );
@@ -154,18 +148,12 @@ function Deliveries({ id }: { id: string }) {
                 rows={deliveries}
                 rowKey={(one) => one.event_id}
                 empty="Nothing was posted to it yet."
-                columns={[
-                  ...DELIVERY_COLUMNS,
-                  {
-                    head: 'Actions',
-                    kind: 'actions',
-                    cell: ({ event_id: eventId }) => (
-                      <ActionButton hidden={`the event ${eventId}`} work={() => redeliver(eventId)}>
-                        Send again
-                      </ActionButton>
-                    ),
-                  },
-                ]}
+                columns={DELIVERY_COLUMNS}
+                actions={({ event_id: eventId }) => (
+                  <ActionButton hidden={`the event ${eventId}`} work={() => redeliver(eventId)}>
+                    Send again
+                  </ActionButton>
+                )}
               />
               {next !== undefined && <button onClick={() => setBefore(next)}>Older</button>}
             </>

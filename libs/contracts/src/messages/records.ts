@@ -66,29 +66,33 @@ export type CallGroup = (typeof CALL_GROUPS)[number];
 
 const STATUSES = ['success', 'tool_error', 'refused', 'cancelled', 'system_error'] as const;
 
+/** Which calls; an absent member restricts nothing. */
+const WHICH_CALLS = {
+  before: maybe(CURSOR),
+  tenant_id: maybe(ID),
+  /** Bounds of `ended_at`, epoch ms; the second is exclusive. */
+  from: maybe(integer()),
+  to: maybe(integer()),
+  tool: maybe(ID),
+  source: maybe(ID),
+  user_id: maybe(ID),
+  key_id: maybe(ID),
+  agent_id: maybe(ID),
+};
+
 /**
  * `records.list`: calls that match all members, oldest first: those after `after`, else the last ones, or the last before `before`. A
  * search takes a bounded time; the next request goes on from `next`.
  */
 export const RECORDS_LIST = record({
+  ...WHICH_CALLS,
   limit: integer(undefined, { minimum: 1, maximum: 1_000 }),
   after: maybe(CURSOR),
-  before: maybe(CURSOR),
-  /** Absent: all tenants. */
-  tenant_id: maybe(ID),
-  /** Bounds of `ended_at`, epoch ms; the second is exclusive. */
-  from: maybe(integer()),
-  to: maybe(integer()),
   /** Start of the id. */
   call_id: maybe(ID),
   parent_call_id: maybe(ID),
-  tool: maybe(ID),
-  source: maybe(ID),
-  user_id: maybe(ID),
-  key_id: maybe(ID),
   /** Calls of this user, and those by this key: the caller's own. */
   owner: maybe(record({ user_id: maybe(ID), key_id: maybe(ID) })),
-  agent_id: maybe(ID),
   status: maybe(list(choice(STATUSES))),
   code: maybe(ID),
   min_duration_ms: maybe(number()),
@@ -150,17 +154,9 @@ export type CallFact = (typeof CALL_FACTS)[number];
  * request takes a bounded time; `next` goes on as `before`.
  */
 export const RECORDS_FACTS = record({
+  ...WHICH_CALLS,
   facts: list(choice(CALL_FACTS)),
   each: maybe(flag()),
-  before: maybe(CURSOR),
-  tenant_id: maybe(ID),
-  from: maybe(integer()),
-  to: maybe(integer()),
-  tool: maybe(ID),
-  source: maybe(ID),
-  user_id: maybe(ID),
-  key_id: maybe(ID),
-  agent_id: maybe(ID),
   /** Name of a toolset, in any version. */
   toolset: maybe(ID),
 });

@@ -126,7 +126,7 @@ const signals = new WeakMap<FastifyReply['raw'], AbortSignal>();
  * A signal that is aborted when the connection closes before the answer is written: a client that disconnects cancels its call.
  * All calls of a batch share one signal.
  */
-function disconnectSignal(reply: FastifyReply): AbortSignal {
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const known = signals.get(reply.raw);
   if (known) return known;
   const source = new AbortSource();

@@ -5,6 +5,7 @@ import type { FastifyReply } from 'fastify';
 import { Caller } from '../server/guards.js';
 import { ResultReader } from '@toolfleet/results';
 import { Input, Serves } from '../server/routes.js';
+import { disconnectSignal } from './http-call.js';
 
 /** Kept results in parts. */
 @Controller()
@@ -19,8 +20,6 @@ export class ResultsController {
   ) {
     const { session_id: id, ...part } = query;
     const session = id === undefined ? undefined : { id, userId: principal.userId };
-    const gone = new AbortController();
-    reply.raw.once('close', () => gone.abort());
-    return this.results.read({ principal, session, signal: gone.signal }, handle, part);
+    return this.results.read({ principal, session, signal: disconnectSignal(reply) }, handle, part);
   }
 }

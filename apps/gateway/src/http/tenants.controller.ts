@@ -1,5 +1,5 @@
 import { Controller } from '@nestjs/common';
-import { ApiKeys, requireRight, RequestLimits, toKeySpec, type KeyView } from '@toolfleet/access';
+import { ApiKeys, isLive, requireRight, RequestLimits, toKeySpec, type KeyView } from '@toolfleet/access';
 import { ToolError, type EpochMs, type Principal } from '@toolfleet/contracts';
 import type { RouteInput, UsageGroup } from '@toolfleet/contracts/resources';
 import { ADMIN_ROLE } from '@toolfleet/contracts/roles';
@@ -81,7 +81,7 @@ export class TenantsController {
 
   #summary(tenant_id: string, keys: readonly KeyView[], costs: ReadonlyMap<string, typeof NOTHING_SPENT>) {
     const now = this.clock.now();
-    const live = keys.filter(({ revokedAt, expiresAt = now + 1 }) => revokedAt === undefined && expiresAt > now);
+    const live = keys.filter((key) => isLive(key, now));
     const used = keys.flatMap(({ lastUsedAt }) => lastUsedAt ?? []);
     return {
       tenant_id,

@@ -95,13 +95,14 @@ In another terminal: a builtin tool, Python in the sandbox, an operation of an O
 
 function readArguments() {
   try {
-    const { separate = false, workers } = parseArgs({
-      options: { separate: { type: 'boolean' }, workers: { type: 'string' } },
-    }).values;
-    if (separate && workers !== undefined) throw new Error('--workers needs services that share a process');
-    if (workers !== undefined && !/^[1-9]\d?$/.test(workers))
-      throw new Error('--workers must be a number from 1 to 99');
-    return { separate, workers: separate ? 1 : Number(workers ?? defaultWorkers()) };
+    const { values } = parseArgs({ options: { separate: { type: 'boolean' }, workers: { type: 'string' } } });
+    if (values.separate) {
+      if (values.workers !== undefined) throw new Error('--workers needs services that share a process');
+      return { separate: true, workers: 1 };
+    }
+    const number = values.workers ?? String(defaultWorkers());
+    if (!/^[1-9]\d?$/.test(number)) throw new Error('--workers must be a number from 1 to 99');
+    return { separate: false, workers: Number(number) };
   } catch (error) {
     return fail(`${error.message}\nusage: npm start [-- --separate | --workers N]`);
   }

@@ -123,12 +123,12 @@ describe('formatTool', () => {
   });
 
   test.each(['anthropic', 'mcp'] as const)('lists arguments under names that each provider takes: %s', (format) => {
-    const schema = {
+    const sent = {
       type: 'object',
       properties: { 'filter[id]': { type: 'integer' }, b: {} },
       required: ['filter[id]'],
     };
-    const { input_schema: listed = {}, inputSchema = listed } = formatTool(aTool({ input_schema: schema }), format);
+    const { input_schema: listed = {}, inputSchema = listed } = formatTool(aTool({ input_schema: sent }), format);
     expect(inputSchema).toEqual({
       type: 'object',
       properties: { filter_id__665d001d: { type: 'integer', description: 'filter[id]' }, b: {} },

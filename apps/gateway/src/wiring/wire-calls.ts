@@ -6,7 +6,7 @@ import { BatchedCalls, ToolCalls } from '../calls/tool-calls.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { Brokers } from './brokers.js';
 import type { Auth } from './wire-auth.js';
-import type { Catalog } from './wire-catalog.js';
+import type { GatewayCatalog } from './wire-catalog.js';
 import type { Engine } from './wire-engine.js';
 import type { Results } from './wire-results.js';
 
@@ -21,7 +21,7 @@ export type Calls = ReturnType<typeof wireCalls>;
 interface CallsDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: GatewayCatalog;
   engine: Engine;
   results: Results;
 }

@@ -25,7 +25,7 @@ const LEARNED_CALLS = 200;
 const LEARN_EVERY_MS = 50_000;
 
 /** Which tools there are, and which of them and of their calls a caller may see. */
-export type Catalog = ReturnType<typeof wireCatalog>;
+export type GatewayCatalog = ReturnType<typeof wireCatalog>;
 
 /** Builds the lists of tools, features and toolsets, and the search over them. */
 export function wireCatalog(

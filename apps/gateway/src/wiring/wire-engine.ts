@@ -37,7 +37,7 @@ import { ResultExecutor } from '@toolfleet/results';
 import { ProgramExecutor, type ProgramPorts } from '@toolfleet/programs';
 import { engineSettings, toolBreakerRule } from './engine-settings.js';
 import type { Auth } from './wire-auth.js';
-import type { Catalog } from './wire-catalog.js';
+import type { GatewayCatalog } from './wire-catalog.js';
 import type { Results } from './wire-results.js';
 
 /** Programs of a tenant that wait or run on a gateway with a caller that waits: a tenth of the runs that a small fleet has in a minute. */
@@ -49,7 +49,7 @@ export type Engine = ReturnType<typeof wireEngine>;
 interface EngineDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: GatewayCatalog;
   results: Results;
   file: FleetFile;
   /** To the page where users connect accounts. */

@@ -20,7 +20,7 @@ import { ToolInventory, type Toolsets } from '@toolfleet/catalog';
 import { foreignVariables } from './foreign-variables.js';
 import { SpendSlices } from '@toolfleet/engine-adapters';
 import { wireCalls, type Calls } from './wire-calls.js';
-import { wireCatalog, type Catalog } from './wire-catalog.js';
+import { wireCatalog, type GatewayCatalog } from './wire-catalog.js';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolRateLimits } from '../operator/fleet-view.js';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
@@ -101,7 +101,7 @@ type FleetState = ReturnType<typeof wireFleetState>;
 /** Views of the console and of operators besides tools: finished calls, queues, executors, breakers, limits; and metrics of stores. */
 function wireFleetState(
   { clock, metrics, faults, logger }: ServiceHost,
-  deps: { brokers: Brokers; catalog: Catalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
+  deps: { brokers: Brokers; catalog: GatewayCatalog; engine: Engine; calls: Calls; watch: FleetWatch; own: string },
 ) {
   const { catalog, engine, calls, watch, own } = deps;
   const { nats, redis } = deps.brokers;
@@ -143,7 +143,7 @@ function wireFleetState(
 interface ServerDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: GatewayCatalog;
   engine: Engine;
   calls: Calls;
   fleet: FleetState;

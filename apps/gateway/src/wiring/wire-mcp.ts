@@ -18,7 +18,7 @@ import type { Brokers } from './brokers.js';
 import { CATALOG_TTL_MS } from './engine-settings.js';
 import type { Auth } from './wire-auth.js';
 import type { Calls } from './wire-calls.js';
-import type { Catalog } from './wire-catalog.js';
+import type { GatewayCatalog } from './wire-catalog.js';
 import type { Engine } from './wire-engine.js';
 import { McpEndpoint } from '../mcp/mcp-endpoint.js';
 
@@ -30,7 +30,7 @@ const INLINE_BYTES = 16 * 1_024;
 interface McpWiringDeps {
   brokers: Brokers;
   auth: Auth;
-  catalog: Catalog;
+  catalog: GatewayCatalog;
   engine: Engine;
   calls: Calls;
   streams: EventStreams;

@@ -3,7 +3,7 @@ import type { ServiceHost } from '@toolfleet/service';
 import type { Brokers } from './brokers.js';
 import type { GatewayConfig } from '../gateway.config.js';
 import type { Auth } from './wire-auth.js';
-import type { Catalog } from './wire-catalog.js';
+import type { GatewayCatalog } from './wire-catalog.js';
 import type { Results } from './wire-results.js';
 import { Purges, RedisPurgeStore, scannedKeys } from '@toolfleet/records';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
@@ -13,7 +13,7 @@ interface PurgeDeps {
   brokers: Brokers;
   auth: Auth;
   results: Results;
-  catalog: Catalog;
+  catalog: GatewayCatalog;
   queues: readonly JobQueue[];
 }
 

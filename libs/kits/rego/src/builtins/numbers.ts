@@ -15,13 +15,13 @@ type Integers = (a: bigint, b: bigint) => bigint;
 type Floats = (a: number, b: number) => number;
 
 /** An operation on integers of any size, and on fractions. */
-type Operation = readonly [integers: Integers, floats: Floats];
-const ADD: Operation = [(a, b) => a + b, (a, b) => a + b];
-const SUBTRACT: Operation = [(a, b) => a - b, (a, b) => a - b];
-const MULTIPLY: Operation = [(a, b) => a * b, (a, b) => a * b];
+type ArithmeticOperation = readonly [integers: Integers, floats: Floats];
+const ADD: ArithmeticOperation = [(a, b) => a + b, (a, b) => a + b];
+const SUBTRACT: ArithmeticOperation = [(a, b) => a - b, (a, b) => a - b];
+const MULTIPLY: ArithmeticOperation = [(a, b) => a * b, (a, b) => a * b];
 
 /** Exact on integers of any size, double precision on fractions. */
-function arithmetic(a: Numeric, b: Numeric, [integers, floats]: Operation): Numeric {
+function arithmetic(a: Numeric, b: Numeric, [integers, floats]: ArithmeticOperation): Numeric {
   if (typeof a === 'number' && typeof b === 'number') {
     const result = floats(a, b);
     if (Number.isSafeInteger(result) || !Number.isInteger(a) || !Number.isInteger(b)) return checked(result);
@@ -37,7 +37,7 @@ function checked(result: number): Numeric {
   return normal(result);
 }
 
-const binary = (operation: Operation): Builtin => ({
+const binary = (operation: ArithmeticOperation): Builtin => ({
   arity: 2,
   run: (args) => arithmetic(numberAt(args, 0), numberAt(args, 1), operation),
 });
@@ -52,7 +52,7 @@ const rounding = (round: (n: number) => number): Builtin => ({
     return typeof n === 'bigint' ? n : normal(round(n));
   },
 });
-const fold = (start: Numeric, operation: Operation): Builtin => ({
+const fold = (start: Numeric, operation: ArithmeticOperation): Builtin => ({
   arity: 1,
   run: (args) => numbersAt(args, 0).reduce((sum, n) => arithmetic(sum, n, operation), start),
 });

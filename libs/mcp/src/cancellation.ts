@@ -105,12 +105,10 @@ export function readCancelledIds(body: Json | undefined): (string | number)[] {
   });
 }
 
-/** A longer key is hashed: clients choose the length of their ids. */
-const MAX_KEY_CHARS = 500;
-
+/** A hash, because clients choose the length of their ids. */
 function toKey({ principal, session, id }: ClientRequest): string {
-  const key = JSON.stringify([principal.tenantId, principal.userId, principal.keyId ?? null, session ?? null, id]);
-  return key.length > MAX_KEY_CHARS ? hash('sha256', key, 'base64url') : key;
+  const parts = [principal.tenantId, principal.userId, principal.keyId ?? null, session ?? null, id];
+  return hash('sha256', JSON.stringify(parts), 'base64url');
 }
 
 function abort(call: AbortSource): void {

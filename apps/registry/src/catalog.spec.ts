@@ -40,6 +40,25 @@ describe('Catalog', () => {
     expect(seen).toEqual(['9', 'Z', '_x', 'a-1', 'a1', 'a_1', 'b']);
   });
 
+  it('lists what changed for a tenant since a version, and names the rest', async () => {
+    const names = Array.from({ length: 1_000 }, (_, at) => `t${String(at).padStart(3, '0')}`);
+    const { catalog, store } = await catalogOf(names.map((name) => tool(name, { description: 'x'.repeat(1_000) })));
+    const all = { limit: 1_000 };
+    const first = catalog.list(all);
+    expect([first.tools.length, first.unchanged]).toEqual([1_000, undefined]);
+    await store.put('builtin/x', [{ tool: { ...tool('t500'), revision: 'r2' } }]);
+    await catalog.refresh();
+    const changed = catalog.list({ ...all, since: first.version });
+    expect(changed.tools).toMatchObject([{ name: 't500', revision: 'r2' }]);
+    expect(changed.unchanged).toHaveLength(999);
+    expect(JSON.stringify(changed).length / JSON.stringify(first).length).toBeLessThan(0.05);
+    expect(catalog.list({ ...all, since: changed.version }).tools).toEqual([]);
+    // Another replica does not know what was seen here.
+    const other = new Catalog(store, new FakeClock());
+    await other.refresh();
+    expect(other.list({ ...all, since: first.version }).tools).toHaveLength(1_000);
+  });
+
   it('filters by category or tag without losing the way to the next page', async () => {
     const tools = Array.from({ length: 10 }, (_, i) =>
       tool(`t${i}`, i % 2 ? { category: 'code' } : { tags: ['file'] }),

@@ -2,7 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { DefinitionList, DefinitionListReply } from '@toolfleet/contracts/registry';
 import { executorClass } from '@toolfleet/contracts/subjects';
 import { isFeature, type RegisteredTool } from '@toolfleet/contracts/tool-definition';
-import { withTimeout, type Clock } from '@toolfleet/resilience';
+import { RecentMap, withTimeout, type Clock } from '@toolfleet/resilience';
 import type { Quarantine, StoredTool } from './definition-store.js';
 import type { DefinitionStore } from './redis-definition-store.js';
 import { toolKey } from './tool-key.js';
@@ -21,6 +21,14 @@ const MAX_VIEWS = 200;
 interface RenderedTool {
   tool: RegisteredTool;
   chars: number;
+  /** Another one for each change. */
+  id: number;
+}
+
+/** Since which version a tenant sees a tool as it is. */
+interface Appearance {
+  id: number;
+  since: number;
 }
 
 /** What one tenant sees. */
@@ -30,6 +38,8 @@ interface View {
   byName: Map<string, RegisteredTool>;
   /** Sizes of `listed` in characters of JSON, for paging. */
   chars: number[];
+  /** Of `listed`, by name. */
+  appearances: ReadonlyMap<string, Appearance>;
 }
 
 /**
@@ -42,6 +52,9 @@ export class Catalog {
   private readonly rendered = new WeakMap<StoredTool, RenderedTool>();
   private away = new Set<string>();
   private views = new Map<string, View>();
+  private renderings = 0;
+  /** What tenants saw last. */
+  private readonly seen = new RecentMap<string, View['appearances']>({ max: MAX_VIEWS });
   private tenants = new Map<string, Set<string>>();
   private known = 0;
   private refreshing: Promise<void> = Promise.resolve();
@@ -120,22 +133,32 @@ export class Catalog {
   }
 
   /** A page of the tools a tenant sees, or of the prompts and resources. Quarantined tools are not listed. */
-  list({ tenant_id, category, features = false, cursor, limit }: DefinitionList): DefinitionListReply {
+  list({ tenant_id, category, features = false, cursor, limit, since = -1 }: DefinitionList): DefinitionListReply {
     const view = this.view(tenant_id);
     const size = Math.min(Math.max(1, limit ?? DEFAULT_PAGE), MAX_PER_PAGE);
     const page: RegisteredTool[] = [];
+    const unchanged: [name: string, revision: string][] = [];
     let chars = 0;
+    let last: string | undefined;
     let at = cursor === undefined ? 0 : firstAfter(view.listed, cursor);
     for (; at < view.listed.length; at += 1) {
       const tool = view.listed[at];
       if (!tool || isFeature(tool) !== features) continue;
       if (category !== undefined && tool.category !== category && !tool.tags?.includes(category)) continue;
-      chars += view.chars[at] ?? 0;
-      if (page.length === size || (page.length > 0 && chars > MAX_PAGE_CHARS)) break;
-      page.push(tool);
+      const isKnown = view.appearances.get(tool.name)!.since <= since;
+      chars += isKnown ? tool.name.length + tool.revision.length : view.chars[at]!;
+      if (page.length === size || (last !== undefined && chars > MAX_PAGE_CHARS)) break;
+      if (isKnown) unchanged.push([tool.name, tool.revision]);
+      else page.push(tool);
+      last = tool.name;
     }
-    const nextCursor = at < view.listed.length ? page.at(-1)?.name : undefined;
-    return { tools: page, version: this.known, next_cursor: nextCursor };
+    const nextCursor = at < view.listed.length ? last : undefined;
+    return {
+      tools: page,
+      unchanged: unchanged.length > 0 ? unchanged : undefined,
+      version: this.known,
+      next_cursor: nextCursor,
+    };
   }
 
   /** All tools that a tenant sees, by name. Quarantined tools are not among them. */
@@ -216,7 +239,14 @@ export class Catalog {
       for (const alias of tool.aliases ?? []) if (!byName.has(alias)) byName.set(alias, tool);
     }
     const listed = ordered.filter(({ tool }) => !tool.quarantine);
-    return { listed: listed.map(({ tool }) => tool), byName, chars: listed.map(({ chars }) => chars) };
+    const before = this.seen.get(tenantId);
+    const appearances = new Map<string, Appearance>();
+    for (const { tool, id } of listed) {
+      const known = before?.get(tool.name);
+      appearances.set(tool.name, known?.id === id ? known : { id, since: this.known });
+    }
+    this.seen.set(tenantId, appearances);
+    return { listed: listed.map(({ tool }) => tool), byName, chars: listed.map(({ chars }) => chars), appearances };
   }
 
   private render(stored: StoredTool): RenderedTool {
@@ -236,7 +266,7 @@ export class Catalog {
         rejected: quarantine.rejected ? true : undefined,
       },
     };
-    const made = { tool, chars: known?.chars ?? JSON.stringify(tool).length };
+    const made = { tool, chars: known?.chars ?? JSON.stringify(tool).length, id: (this.renderings += 1) };
     this.rendered.set(stored, made);
     return made;
   }

@@ -12,7 +12,8 @@ export interface ReadList {
 /** Source of definitions that are not cached: the registry. */
 export interface DefinitionSource {
   get(name: string, tenantId: string): Promise<RegisteredTool | null>;
-  list(tenantId: string): Promise<ReadList>;
+  /** @param known the list as it was read before: only what changed is read again */
+  list(tenantId: string, known?: ReadList): Promise<ReadList>;
 }
 
 /** The whole catalog of a tenant at one version. `stale`: the registry is unavailable and the list may be outdated. */
@@ -107,7 +108,7 @@ export class DefinitionCache {
     try {
       const value = await this.pendingLists.once(tenantId, async () => {
         const generation = this.generation;
-        const fresh = await this.source.list(tenantId);
+        const fresh = await this.source.list(tenantId, known?.value);
         const kept = known?.value.version === fresh.version ? known.value : fresh;
         this.rememberList(tenantId, kept, generation === this.generation);
         return kept;

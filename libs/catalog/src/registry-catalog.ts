@@ -34,7 +34,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   get features(): DefinitionSource {
     return {
       get: (name, tenantId) => this.get(name, tenantId),
-      list: (tenantId) => this.listAll(tenantId, true),
+      list: (tenantId, known) => this.listAll(tenantId, true, known),
     };
   }
 
@@ -45,20 +45,36 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
     return tool && this.complete(tool, tenantId);
   }
 
-  async list(tenantId: string): Promise<ReadList> {
-    const { tools, version } = await this.listAll(tenantId, false);
+  async list(tenantId: string, known?: ReadList): Promise<ReadList> {
+    const { tools, version } = await this.listAll(tenantId, false, known);
     const isOwn = new Set(this.own.map(({ name }) => name));
     return { tools: [...this.own, ...tools.filter(({ name }) => !isOwn.has(name))].toSorted(byName), version };
   }
 
-  private async listAll(tenantId: string, features: boolean): Promise<ReadList> {
+  private async listAll(tenantId: string, features: boolean, known?: ReadList): Promise<ReadList> {
+    const before = new Map(known?.tools.map((tool) => [tool.name, tool]));
     const tools: RegisteredTool[] = [];
     let cursor: string | undefined;
+    /** Of the first page: what changed meanwhile is read again next time. */
+    let version: number | undefined;
     for (;;) {
-      const query = { tenant_id: tenantId, features: features || undefined, limit: PAGE, cursor };
+      const query = {
+        tenant_id: tenantId,
+        features: features || undefined,
+        limit: PAGE,
+        cursor,
+        since: known?.version,
+      };
       const page = await this.nats.ask('registry.definition.list', query, ASKED);
+      version ??= page.version;
+      for (const [name, revision] of page.unchanged ?? []) {
+        const tool = before.get(name);
+        // The versions are of another store.
+        if (tool?.revision !== revision) return this.listAll(tenantId, features);
+        tools.push(tool);
+      }
       tools.push(...page.tools.map((tool) => this.complete(tool, tenantId)));
-      if (page.next_cursor === undefined) return { tools, version: page.version };
+      if (page.next_cursor === undefined) return { tools: tools.toSorted(byName), version };
       cursor = page.next_cursor;
     }
   }

@@ -51,7 +51,7 @@ export interface DefinitionGetReply {
 /**
  * `registry.definition.list`: sorted by name in byte order. `category` is a category or tag, `cursor` the last name of the previous
  * page. With `features`: prompts and resources of MCP servers instead of tools. Without `tenant_id`, and empty: only those that are shared
- * by all tenants.
+ * by all tenants. `since` is the version of a list that the sender has: of what did not change for the tenant since then, the names are sent.
  */
 const DEFINITION_QUERY = record({
   tenant_id: maybe(WORD),
@@ -59,11 +59,14 @@ const DEFINITION_QUERY = record({
   features: maybe(flag()),
   cursor: maybe(WORD),
   limit: maybe(integer(undefined, { minimum: 1 })),
+  since: maybe(integer(undefined, { minimum: 0 })),
 });
 export const DEFINITION_LIST = orEmpty(DEFINITION_QUERY);
 export type DefinitionList = Value<typeof DEFINITION_QUERY>;
 export interface DefinitionListReply {
   tools: RegisteredTool[];
+  /** Those of the page that did not change: name and revision, which tells a sender whether its list is of this store. */
+  unchanged?: [name: string, revision: string][] | undefined;
   /** Increases with every change of the catalog. */
   version: number;
   next_cursor?: string;

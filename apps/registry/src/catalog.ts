@@ -25,7 +25,7 @@ interface RenderedTool {
   id: number;
 }
 
-/** Since which version a tenant sees a tool as it is. */
+/** The version since which a tenant sees a tool unchanged. */
 interface Appearance {
   id: number;
   since: number;

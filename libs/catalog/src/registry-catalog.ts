@@ -34,7 +34,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   get features(): DefinitionSource {
     return {
       get: (name, tenantId) => this.get(name, tenantId),
-      list: (tenantId, known) => this.listAll(tenantId, true, known),
+      list: async (tenantId, known) => inOrder(await this.listAll(tenantId, true, known)),
     };
   }
 
@@ -48,9 +48,10 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
   async list(tenantId: string, known?: ReadList): Promise<ReadList> {
     const { tools, version } = await this.listAll(tenantId, false, known);
     const isOwn = new Set(this.own.map(({ name }) => name));
-    return { tools: [...this.own, ...tools.filter(({ name }) => !isOwn.has(name))].toSorted(byName), version };
+    return inOrder({ tools: [...this.own, ...tools.filter(({ name }) => !isOwn.has(name))], version });
   }
 
+  /** In no order: what changed is read apart from the rest. */
   private async listAll(tenantId: string, features: boolean, known?: ReadList): Promise<ReadList> {
     const before = new Map(known?.tools.map((tool) => [tool.name, tool]));
     const tools: RegisteredTool[] = [];
@@ -74,7 +75,7 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
         tools.push(tool);
       }
       tools.push(...page.tools.map((tool) => this.complete(tool, tenantId)));
-      if (page.next_cursor === undefined) return { tools: tools.toSorted(byName), version };
+      if (page.next_cursor === undefined) return { tools, version };
       cursor = page.next_cursor;
     }
   }
@@ -85,6 +86,8 @@ export class RegistrySource implements DefinitionSource, ToolsetSource {
 }
 
 const byName = (a: RegisteredTool, b: RegisteredTool): number => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+
+const inOrder = ({ tools, version }: ReadList): ReadList => ({ tools: tools.toSorted(byName), version });
 
 /** The engine's catalog, over the caches of definitions and toolsets. */
 export class RegistryResolver extends ToolCatalog {

@@ -1,6 +1,6 @@
 /**
- * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process, which further workers help on a machine
- * with more than two cores (`-- --workers N`); with `-- --separate` each has its own, as in production.
+ * `npm start`: the whole fleet on this machine, until Ctrl-C or SIGTERM. Its services share a process. Further gateways serve its port, one for
+ * two cores (`-- --workers N`). With `-- --separate` each service has a process of its own, as in production.
  */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';

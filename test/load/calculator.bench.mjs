@@ -3,7 +3,7 @@
  * through gateway → NATS → builtin-executor, `execute_python` through gateway → Redis → python-sandbox. Limits are set to 10^9 but
  * evaluated; every call has other arguments.
  */
-import { startBarePair } from './bare-pair-processes.mjs';
+import { startBarePair } from './yardsticks.mjs';
 import { load, processTree, rssMiB, totalCpuMicros } from './measure.mjs';
 import { medianWithSpread } from './spread.mjs';
 import { withFleet } from './with-fleet.mjs';

@@ -46,7 +46,7 @@ export async function countsBench(root) {
 async function countAll(root, fleet, sockets) {
   const nats = await connect({ servers: fleet.nats_url });
   const pool = new Pool(fleet.url, { connections: CONNECTIONS, pipelining: 1 });
-  const ways = Object.entries(PATHS).flatMap(([path, [tool, , argumentsOf]]) =>
+  const ways = Object.entries(PATHS).flatMap(([path, [tool, argumentsOf]]) =>
     Object.entries(ENTRY_POINTS).map(([name, entryPoint]) => ({
       name: `${path}, ${name}`,
       make: callsOf({ fleet, nats, pool, tool, argumentsOf, entryPoint }),

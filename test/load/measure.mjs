@@ -101,17 +101,19 @@ export async function load({ url, headers = {}, bodyOf, connections, seconds, pr
 export const totalCpuMicros = ({ cpu_us_per_call: cpu }) => Object.values(cpu).reduce((sum, one) => sum + one, 0);
 
 /**
- * Closed-loop load by any client: `connections` loops of `send`, for sub-millisecond latencies and entry points other than HTTP.
+ * Closed-loop load by any client: `connections` loops of `send` for so many seconds or calls, for sub-millisecond latencies and entry points other than HTTP.
  * @param {() => Promise<void>} send makes one call; rejects when the answer is not the expected one
  * @returns calls/s, p50/p99 in ms, and CPU µs per call of each named process
  */
-export async function closedLoop(send, { connections, seconds, processes }) {
+export async function closedLoop(send, { connections, seconds = Infinity, calls = Infinity, processes }) {
   const times = [];
   const before = Object.entries(processes).map(([name, pid]) => [name, pid, cpuMicros(pid), tickMicros(pid)]);
   const from = performance.now();
   const until = from + seconds * 1_000;
+  let started = 0;
   const loop = async () => {
-    for (let sent = performance.now(); sent < until;) {
+    for (let sent = performance.now(); sent < until && started < calls;) {
+      started += 1;
       await send();
       const answered = performance.now();
       times.push(answered - sent);

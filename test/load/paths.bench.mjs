@@ -1,36 +1,39 @@
 /**
- * What users call, through every entry point, with one connection and with 32: rate, p50, p99 and CPU per call, next to the bare pair and
- * MCP proxies of npm in front of the same echo server. CPU is of all processes that take part, brokers and upstream included,
+ * What users call, through every entry point, with one connection and with 32: rate, p50, p99 and CPU per call, next to the bare pair, the
+ * floor and MCP proxies of npm in front of the same echo server. CPU is of all processes of the fleet, brokers and upstream included,
  * and is printed by process as well. Every call has other arguments; limits are evaluated and never reached.
  *
- *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_PATHS=regular expression of `path, entryPoint`;
+ *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_WARM, default 10,000 calls of each way before
+ *                               the first round; BENCH_PATHS=regular expression of `path, entryPoint`;
  *                               BENCH_ONE_PROCESS=1 for all services in one process)
  */
 import { connect, headers as natsHeaders } from 'nats';
 import { loadavg } from 'node:os';
 import { Pool } from 'undici';
-import { startBarePair } from './bare-pair-processes.mjs';
 import { closedLoop, processTree } from './measure.mjs';
 import { ENTRY_POINTS, PATHS, withPaths } from './paths.mjs';
 import { startPeers } from './peers.mjs';
 import { medianWithSpread } from './spread.mjs';
+import { startBarePair, startFloor } from './yardsticks.mjs';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 1.5);
 const WANTED = new RegExp(process.env.BENCH_PATHS ?? '.');
 const CONNECTIONS = [32, 1];
-const WARM_UP_SECONDS = 3;
+/** Much code takes more calls than little code until V8 has optimised it, and a fast way makes more of them in the same time. */
+const WARM = Number(process.env.BENCH_WARM ?? 10_000);
 /** Calls so far, of all ways: what one of them asked must not be in the cache when another one asks. */
 let calls = 0;
 /** The peer that ratios are taken to. */
 const YARDSTICK = 'mcp-proxy';
 
 /** @param {string} root of the repository */
-export const pathsBench = (root) => withPaths(root, (fleet, upstreamPid) => everyPath(root, fleet, upstreamPid));
+export const pathsBench = (root) => withPaths(root, (fleet, upstream) => everyPath(root, fleet, upstream));
 
-async function everyPath(root, fleet, upstreamPid) {
+async function everyPath(root, fleet, upstream) {
   const { peers, stop: stopPeers } = await startPeers(root);
   const bare = await startBarePair(root, fleet.nats_url);
+  const floor = await startFloor(root, upstream.origin);
   const nats = await connect({ servers: fleet.nats_url });
   try {
     const ways = {
@@ -39,6 +42,13 @@ async function everyPath(root, fleet, upstreamPid) {
         bodyOf: (n) => ({ name: 'calculator', arguments: { expression: `${n} * 2` } }),
         good: '"success":true',
         processes: () => ({ ...bare.pids, ...fleet.broker_pids }),
+      }),
+      floor: httpWay({
+        url: floor.url,
+        headers: { authorization: `Bearer ${floor.key}` },
+        bodyOf: (n) => ENTRY_POINTS.mcp.body('say', { text: `call ${n}` }),
+        good: '"text":"call ',
+        processes: () => ({ ...floor.pids, upstream: upstream.pid }),
       }),
     };
     for (const [name, { pid, url, headers, bodyOf }] of Object.entries(peers))
@@ -49,12 +59,12 @@ async function everyPath(root, fleet, upstreamPid) {
         good: '"text":"call ',
         processes: () => tree(name, pid),
       });
-    for (const [path, [tool, executor, argumentsOf]] of Object.entries(PATHS)) {
+    for (const [path, [tool, argumentsOf]] of Object.entries(PATHS)) {
       for (const [entryPoint, { good, body, ...address }] of Object.entries(ENTRY_POINTS)) {
         const name = `${path}, ${entryPoint}`;
         if (!WANTED.test(name)) continue;
         const bodyOf = (n) => body(tool, argumentsOf(n));
-        const processes = () => processesOf(fleet, executor, upstreamPid);
+        const processes = () => processesOf(fleet, upstream.pid);
         ways[name] =
           entryPoint === 'nats'
             ? natsWay(nats, fleet.api_key, { bodyOf, good, processes })
@@ -71,13 +81,14 @@ async function everyPath(root, fleet, upstreamPid) {
   } finally {
     await nats.close();
     bare.stop();
+    floor.stop();
     stopPeers();
   }
 }
 
 /** All ways in turn, round after round, so that other work on the machine meets all of them. */
 async function measured(ways) {
-  for (const way of Object.values(ways)) await way(32, WARM_UP_SECONDS);
+  for (const way of Object.values(ways)) await way(32, { calls: WARM });
   const rounds = [];
   const loads = [];
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -85,7 +96,7 @@ async function measured(ways) {
     loads.push(Number(loadavg()[0].toFixed(1)));
     for (const connections of CONNECTIONS) {
       for (const [name, way] of Object.entries(ways))
-        (seen[name] ??= {})[connections] = await way(connections, SECONDS);
+        (seen[name] ??= {})[connections] = await way(connections, { seconds: SECONDS });
     }
     rounds.push(seen);
   }
@@ -94,7 +105,7 @@ async function measured(ways) {
 
 function httpWay({ url, headers = {}, bodyOf, good, processes }) {
   const { origin, pathname: path } = new URL(url);
-  return async (connections, seconds) => {
+  return async (connections, until) => {
     const pool = new Pool(origin, { connections, pipelining: 1 });
     const send = async () => {
       const { statusCode, body } = await pool.request({
@@ -107,7 +118,7 @@ function httpWay({ url, headers = {}, bodyOf, good, processes }) {
       if (statusCode !== 200 || !text.includes(good)) throw new Error(`${url}: ${statusCode} ${text.slice(0, 300)}`);
     };
     try {
-      return await closedLoop(send, { connections, seconds, processes: processes() });
+      return await closedLoop(send, { connections, ...until, processes: processes() });
     } finally {
       await pool.close();
     }
@@ -124,17 +135,15 @@ function natsWay(connection, key, { bodyOf, good, processes }) {
     });
     if (!answer.string().includes(good)) throw new Error(`tool.call: ${answer.string().slice(0, 300)}`);
   };
-  return (connections, seconds) => closedLoop(send, { connections, seconds, processes: processes() });
+  return (connections, until) => closedLoop(send, { connections, ...until, processes: processes() });
 }
 
 const tree = (name, pid) =>
   Object.fromEntries(processTree(pid).map((one, index) => [index === 0 ? name : `${name} child ${index}`, one]));
 
-/** Processes of a path by name. Read anew each time: the sandbox replaces its host. */
-function processesOf(fleet, executor, upstream) {
-  const parts = fleet.services
-    .filter(({ name }) => ['gateway', 'budget', executor, 'standalone'].includes(name))
-    .map(({ name, pid }) => tree(name, pid));
+/** All processes by name. Read anew each time: the sandbox replaces its host. */
+function processesOf(fleet, upstream) {
+  const parts = fleet.services.map(({ name, pid }) => tree(name, pid));
   return Object.assign({ ...fleet.broker_pids, upstream }, ...parts);
 }
 

@@ -9,18 +9,17 @@ import { withFleet } from './with-fleet.mjs';
 
 const TOOLS_WITHIN_MS = 30_000;
 
-/** Tool, executor, and the arguments of the n-th call. */
+/** Tool, and the arguments of the n-th call. */
 export const PATHS = {
-  calculator: ['calculator', 'builtin-executor', (n) => ({ expression: `${n} * 2` })],
-  'MCP over HTTP': ['effects_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'MCP over HTTP, trusted and read-only': ['trusted_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'MCP over stdio': ['local_say', 'mcp-executor', (n) => ({ text: `call ${n}` })],
-  'OpenAPI GET': ['api_getItem', 'openapi-executor', (n) => ({ id: `${n}` })],
-  'OpenAPI POST': ['api_createItem', 'openapi-executor', (n) => ({ body: { text: `call ${n}` } })],
-  execute_python: ['execute_python', 'python-sandbox', (n) => ({ code: `print(${n})` })],
+  calculator: ['calculator', (n) => ({ expression: `${n} * 2` })],
+  'MCP over HTTP': ['effects_say', (n) => ({ text: `call ${n}` })],
+  'MCP over HTTP, trusted and read-only': ['trusted_say', (n) => ({ text: `call ${n}` })],
+  'MCP over stdio': ['local_say', (n) => ({ text: `call ${n}` })],
+  'OpenAPI GET': ['api_getItem', (n) => ({ id: `${n}` })],
+  'OpenAPI POST': ['api_createItem', (n) => ({ body: { text: `call ${n}` } })],
+  execute_python: ['execute_python', (n) => ({ code: `print(${n})` })],
   'program with one call': [
     'run_program',
-    'python-sandbox',
     (n) => ({ code: 'tools.calculator(expression=inputs[0])["result"]', inputs: [`${n} * 3`] }),
   ],
 };
@@ -42,9 +41,9 @@ export const ENTRY_POINTS = {
 };
 
 /**
- * Starts a fleet with a tool for each path, hands it to `bench` with the pid of the upstream, and stops both.
+ * Starts a fleet with a tool for each path, hands it to `bench` with the upstream, and stops both.
  * @param {string} root of the repository
- * @param {(fleet: object, upstreamPid: number) => Promise<any>} bench
+ * @param {(fleet: object, upstream: {pid: number, origin: string}) => Promise<any>} bench
  * @param {Record<string, string>} [env] of the services
  */
 export async function withPaths(root, bench, env = {}) {
@@ -58,7 +57,7 @@ export async function withPaths(root, bench, env = {}) {
   writeFileSync(config, JSON.stringify(sources(origin, echo)));
   const run = async (fleet) => {
     await untilListed(fleet);
-    return bench(fleet, upstream.pid);
+    return bench(fleet, { pid: upstream.pid, origin });
   };
   try {
     return await withFleet(root, run, { env: { ...env, EGRESS_ALLOWED_ENDPOINTS: origin }, config });

@@ -8,10 +8,12 @@ import {
   list,
   maybe,
   object,
+  objectOf,
   record,
   text,
   type RecordOf,
   type Schema,
+  type Value,
 } from './json-schema.js';
 import { SETTING_FIELDS, type ToolSettings } from './tool-settings.js';
 import type { SourceAuth, UserAuth } from './user-auth.js';
@@ -20,57 +22,9 @@ import type { SourceAuth, UserAuth } from './user-auth.js';
 export const TOOLSETS = ['compute', 'web', 'files', 'agent'] as const;
 export type Toolset = (typeof TOOLSETS)[number];
 
-/** A tool of builtin-executor. The toolset `agent` is served from a queue, the others over NATS. */
-interface BuiltinBinding {
-  kind: 'builtin';
-  toolset: Toolset;
-  /** Name of the handler, as in the manifest of libs/builtin-tools. */
-  handler: string;
-  /** Hash of a plugin's code. It makes changed code a new revision, so that results cached for the old one are not used. */
-  build?: string;
-}
-
-/** Untrusted Python, run by python-sandbox from a queue. */
-interface PythonBinding {
-  kind: 'python';
-}
-
-/** Untrusted Python that calls tools, run by python-sandbox from its own queue. */
-interface ProgramBinding {
-  kind: 'program';
-}
-
-/** Reads results that are kept. Run by the gateway itself. */
-interface ResultBinding {
-  kind: 'result';
-}
-
 /** Protocol revisions of MCP that this fleet knows, oldest first. From 2026-07-28 on there are no sessions. */
 export const MCP_REVISIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
 export type McpRevision = (typeof MCP_REVISIONS)[number];
-
-/** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
-export interface McpBinding {
-  kind: 'mcp';
-  server: string;
-  transport: 'streamable-http' | 'function-args' | 'stdio';
-  url: string;
-  /** Name of the tool or prompt at the server; of a skill its address there, of resources the name of the server. */
-  remoteName: string;
-  /** The method of MCP that a call sends; absent: `tools/call`. */
-  method?: McpFeature;
-  /**
-   * Authority of the addresses that callers see instead of the server's (`toFleetAddress`). Absent: addresses
-   * stay as they are.
-   */
-  authority?: string;
-  /** Digest of the approved result (`resultDigest`), where another one awaits an approval. */
-  digest?: string;
-  /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
-  options?: JsonObject;
-  /** Present: calls act upstream with the credential of the calling user. */
-  auth?: SourceAuth;
-}
 
 /**
  * Features of an MCP server besides tools. A definition with such a method passes through the fleet as a tool does, under the name
@@ -78,6 +32,73 @@ export interface McpBinding {
  */
 const MCP_FEATURES = ['prompts/get', 'resources/read', 'skills/get'] as const;
 type McpFeature = (typeof MCP_FEATURES)[number];
+
+const short = (maxLength: number): Schema<string> => text(undefined, { minLength: 1, maxLength });
+const url = text(undefined, { maxLength: 4096 });
+/** Present: calls act upstream with the credential of the calling user. */
+const auth = maybe(objectOf<SourceAuth>());
+
+/** A tool of builtin-executor. The toolset `agent` is served from a queue, the others over NATS. */
+const BUILTIN_BINDING = record({
+  kind: choice(['builtin']),
+  toolset: choice(TOOLSETS),
+  /** Name of the handler, as in the manifest of libs/builtin-tools. */
+  handler: short(128),
+  /** Hash of a plugin's code. It makes changed code a new revision, so that results cached for the old one are not used. */
+  build: maybe(short(64)),
+});
+
+/** Untrusted Python, run by python-sandbox from a queue; programs call tools and have a queue of their own. */
+const PYTHON_BINDING = record({ kind: choice(['python', 'program']) });
+
+/** A tool of a remote MCP server, or of a plain `{"function","args"}` endpoint. `${VAR}` references to secrets are not expanded. */
+const MCP_BINDING = record({
+  kind: choice(['mcp']),
+  server: short(200),
+  transport: choice(['streamable-http', 'function-args', 'stdio']),
+  url,
+  /** Name of the tool or prompt at the server; of a skill its address there, of resources the name of the server. */
+  remoteName: short(512),
+  /** The method of MCP that a call sends; absent: `tools/call`. */
+  method: maybe(choice(MCP_FEATURES)),
+  /**
+   * Authority of the addresses that callers see instead of the server's (`toFleetAddress`). Absent: addresses
+   * stay as they are.
+   */
+  authority: maybe(text(undefined, { pattern: '^mcp-[0-9a-f]{16}$' })),
+  /** Digest of the approved result (`resultDigest`), where another one awaits an approval. */
+  digest: maybe(text(undefined, { pattern: '^[0-9a-f]{64}$' })),
+  /** Connection options as configured (headers, oauth, command…). Only mcp-executor reads them. */
+  options: maybe(object()),
+  auth,
+});
+export type McpBinding = Value<typeof MCP_BINDING>;
+
+/** One operation of an OpenAPI document. */
+const OPENAPI_BINDING = record({
+  kind: choice(['openapi']),
+  collection: short(200),
+  baseUrl: url,
+  operationId: short(512),
+  method: short(16),
+  path: short(4096),
+  /** The request plan of libs/kits/openapi: parameters, body, servers, security. Opaque to all other code. */
+  plan: object(),
+  /** Authentication, extra headers, adapter and limits as configured. `${VAR}` references to secrets are not expanded. */
+  options: maybe(object()),
+  auth,
+});
+export type OpenApiBinding = Value<typeof OPENAPI_BINDING>;
+
+const BINDINGS = [BUILTIN_BINDING, PYTHON_BINDING, MCP_BINDING, OPENAPI_BINDING];
+
+/** Reads results that are kept. Run by the gateway itself; no source announces it. */
+interface ResultBinding {
+  kind: 'result';
+}
+
+/** How a tool is executed. Complete: executors need nothing else from the registry. */
+export type Binding = Value<(typeof BINDINGS)[number]> | ResultBinding;
 
 /** Whether a definition describes a prompt, a skill or resources. */
 export function isFeature({ binding }: Pick<ToolDefinition, 'binding'>): boolean {
@@ -98,25 +119,6 @@ export function mcpMethod(
   if (args.argument !== undefined) return 'completion/complete';
   return method === 'resources/read' && args.directory === true ? 'resources/directory/read' : method;
 }
-
-/** One operation of an OpenAPI document. */
-export interface OpenApiBinding {
-  kind: 'openapi';
-  collection: string;
-  baseUrl: string;
-  operationId: string;
-  method: string;
-  path: string;
-  /** The request plan of libs/kits/openapi: parameters, body, servers, security. Opaque to all other code. */
-  plan: JsonObject;
-  /** Authentication, extra headers, adapter and limits as configured. `${VAR}` references to secrets are not expanded. */
-  options?: JsonObject;
-  /** Present: calls act upstream with the credential of the calling user. */
-  auth?: SourceAuth;
-}
-
-/** How a tool is executed. Complete: executors need nothing else from the registry. */
-export type Binding = BuiltinBinding | PythonBinding | ProgramBinding | ResultBinding | McpBinding | OpenApiBinding;
 
 /** How users get the credential that a tool acts with; undefined for tools that use the credential of their source. */
 export function userAuthOf(binding: Binding): UserAuth | undefined {
@@ -164,36 +166,8 @@ const DANGEROUS_ARGUMENT = record({
   values: list(anything(), undefined, { minItems: 1, maxItems: 100 }),
 });
 
-const short = (maxLength: number): Schema<string> => text(undefined, { minLength: 1, maxLength });
-const url = text(undefined, { maxLength: 4096 });
 /** 1,000 USD. A higher price of one call is a wrong unit. */
 const price = integer(undefined, { minimum: 0, maximum: 1_000_000_000 });
-
-const BINDINGS = [
-  record({ kind: choice(['builtin']), toolset: choice(TOOLSETS), handler: short(128), build: maybe(short(64)) }),
-  record({ kind: choice(['python', 'program']) }),
-  record({
-    kind: choice(['mcp']),
-    server: short(200),
-    transport: choice(['streamable-http', 'function-args', 'stdio']),
-    url,
-    remoteName: short(512),
-    method: maybe(choice(MCP_FEATURES)),
-    authority: maybe(text(undefined, { pattern: '^mcp-[0-9a-f]{16}$' })),
-    digest: maybe(text(undefined, { pattern: '^[0-9a-f]{64}$' })),
-    options: maybe(object()),
-  }),
-  record({
-    kind: choice(['openapi']),
-    collection: short(200),
-    baseUrl: url,
-    operationId: short(512),
-    method: short(16),
-    path: short(4096),
-    plan: object(),
-    options: maybe(object()),
-  }),
-];
 
 /** The fields of a definition besides the settings of every tool (`TOOL_SETTINGS`). Names are as in the published metadata. */
 const TOOL_FIELDS = {

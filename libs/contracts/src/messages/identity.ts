@@ -1,7 +1,6 @@
-import { flag, integer, maybe, record, text, type Schema, type Value } from '../json-schema.js';
+import { flag, integer, maybe, record, text, type Value } from '../json-schema.js';
 import type { EpochMs, Milliseconds } from '../units.js';
-import type { JsonObject } from '@toolfleet/base/json';
-import { USER_AUTH_SCHEMA, type UserAuth, type UserAuthMode } from '../user-auth.js';
+import { BOUND_USER_AUTH, type UserAuthMode } from '../user-auth.js';
 
 const ID = text(undefined, { minLength: 1, maxLength: 255 });
 /** SHA-256 of the secret that a browser holds, base64url. The service gives the secret to the browser and forgets it. */
@@ -42,16 +41,8 @@ export interface SessionRevokeReply {
 }
 
 const SOURCE = text(undefined, { pattern: '^(mcp|openapi)/[^/]{1,250}$' });
-/** The settings, and additions of the registry. */
-const USER_AUTH: Schema<UserAuth> = {
-  ...USER_AUTH_SCHEMA,
-  properties: {
-    ...(USER_AUTH_SCHEMA['properties'] as JsonObject),
-    sent_to: { type: 'array', items: { type: 'string' } },
-  },
-};
 /** The source of a tool, and its `auth.user`. */
-const OF_SOURCE = { source: SOURCE, auth: USER_AUTH };
+const OF_SOURCE = { source: SOURCE, auth: BOUND_USER_AUTH };
 const OF_USER = { tenant_id: ID, user_id: ID };
 
 /** `identity.grant.find`: whether a user has a credential for a source. */

@@ -1,20 +1,21 @@
 import { isJsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Value } from '@toolfleet/contracts/json-schema';
-import type { McpRegister, OpenApiRegister } from '@toolfleet/contracts/registry';
 import { GATEWAY_TOOLS } from '@toolfleet/contracts/tool-definition';
 import type { ToolsetSpec } from '@toolfleet/contracts/toolset';
 import { findFaults, memberPath, type Fault } from './faults.js';
 import { ENTRY_SECTIONS } from './schema.js';
 
 /** An entry of `openapi_tools`, or a registration. Variables are not expanded. */
-export type OpenApiEntry = OpenApiRegister &
-  Pick<EntryFields<'openapi_tools'>, 'server_variables' | 'server' | 'schema_style'>;
+export type OpenApiEntry = Named & Omit<EntryFields<'openapi_tools'>, 'spec_inline'> & { spec_inline?: string };
 
 /** An entry of `mcp_servers` or `mcp_tools`, or a registration. Variables are not expanded. */
-export type McpEntry = McpRegister &
-  Pick<EntryFields<'mcp_servers'>, 'command' | 'args' | 'env' | 'cwd' | 'max_seconds' | 'refresh_seconds'> &
-  Pick<EntryFields<'mcp_servers'>, 'forwards_idempotency_key' | 'task_support'>;
+export type McpEntry = Named & Omit<EntryFields<'mcp_servers'>, 'url'> & { url: string };
 
+interface Named {
+  name: string;
+  /** The only tenant that sees the tools. Of a registration, the gateway sets it, never the caller. */
+  tenant?: string;
+}
 type EntryFields<Section extends SourceSection> = Value<(typeof ENTRY_SECTIONS)[Section]['schema']>;
 
 /** Sections with sources of tools. */

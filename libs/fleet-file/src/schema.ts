@@ -2,7 +2,7 @@
  * The schema of the configuration file, with every key of every level. The text of an error says "must be …" and the `title` of the
  * schema, or a description made from its keywords.
  */
-import { jsonObject, type JsonObject } from '@toolfleet/contracts';
+import { jsonObject, type Json, type JsonObject } from '@toolfleet/contracts';
 import type { Flat, Schema, Value } from '@toolfleet/contracts/json-schema';
 import { RIGHT_NAMES, ROLES } from '@toolfleet/contracts/roles';
 import { MCP_REVISIONS } from '@toolfleet/contracts/tool-definition';
@@ -15,6 +15,7 @@ const flag: Schema<boolean> = { type: 'boolean' };
 const list = <T>(items: Schema<T>, keywords: JsonObject = {}): Schema<T[]> => ({ type: 'array', items, ...keywords });
 const texts = list(text);
 const mapping: Schema<JsonObject> = { type: 'object' };
+const anything: Schema<Json> = {};
 const amount: Schema<number> = { type: 'number', minimum: 0 };
 const choice = <const V extends string>(...values: V[]): Schema<V> => ({ enum: values });
 const integer = (minimum: number, maximum?: number): Schema<number> =>
@@ -39,8 +40,11 @@ const record = <F extends Record<string, Schema>, R extends keyof F & string = n
 const mapOf = <T>(value: Schema<T>, names?: JsonObject, maxProperties?: number): Schema<Record<string, T>> =>
   jsonObject({ type: 'object', additionalProperties: value, propertyNames: names, maxProperties });
 
-const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema]));
-const { memory_limit_mb: memoryLimit = {}, ...sourceSettings } = toolSettings;
+type Settings = typeof TOOL_SETTINGS;
+const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema])) as {
+  [Name in keyof Settings]: Settings[Name]['schema'];
+};
+const { memory_limit_mb: memoryLimit, ...sourceSettings } = toolSettings;
 const toolPattern = pattern('^[A-Za-z0-9_.*/:-]{1,512}$', 'a tool name, with * for any characters');
 /** Settings by name pattern, a tool name in which `*` stands for any characters. */
 export type SettingsByPattern = Readonly<Record<string, ToolSettings>>;
@@ -117,12 +121,12 @@ const mcpEntry = record({
       type: text,
       required: flag,
       description: text,
-      default: {},
-      enum: {},
-      pattern: {},
-      items: {},
-      min_value: {},
-      max_value: {},
+      default: anything,
+      enum: anything,
+      pattern: anything,
+      items: anything,
+      min_value: anything,
+      max_value: anything,
     }),
   ),
   cost_per_use: amount,
@@ -153,7 +157,12 @@ const mcpEntry = record({
   env: mapping,
   cwd: text,
   protocol_version: choice(...MCP_REVISIONS),
-  start_seconds: { type: 'number', minimum: 1, maximum: 120, title: 'a number of seconds from 1 to 120' },
+  start_seconds: {
+    type: 'number',
+    minimum: 1,
+    maximum: 120,
+    title: 'a number of seconds from 1 to 120',
+  } as Schema<number>,
   max_response_bytes: amount,
   /** Maximum duration of an attempt of a server that reports progress; `timeout_seconds` then limits the time between two reports. */
   max_seconds: amount,

@@ -265,7 +265,7 @@ const TYPES: Record<string, string> = {
 };
 
 /** The parameter list of a function entry as JSON Schema. An unknown type becomes `object`. */
-function toInputSchema(parameters: readonly JsonObject[]): JsonObject {
+function toInputSchema(parameters: NonNullable<McpEntry['parameters']>): JsonObject {
   const properties: JsonObject = {};
   const required: string[] = [];
   for (const parameter of parameters) {

@@ -1,7 +1,6 @@
 import { jsonObject, ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type {
   DefinitionRegisterReply,
-  OpenApiRegister,
   OpenApiRegisterReply,
   OpenApiValidate,
   OpenApiValidateReply,
@@ -103,7 +102,7 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
    * @param registration stored together with the tools; without one nothing is stored. `preview`: nothing is registered either
    * @throws ToolError REQUEST_INVALID for a malformed message, TOOL_NAME_CONFLICT when all names belong to other sources
    */
-  async add(message: OpenApiRegister, registration?: StoredRegistration | 'preview'): Promise<OpenApiRegisterReply> {
+  async add(message: OpenApiEntry, registration?: StoredRegistration | 'preview'): Promise<OpenApiRegisterReply> {
     const entry = readRegistration(message as unknown as JsonObject);
     if (Array.isArray(entry)) {
       const reason = entry.map(faultLine).join('; ');

@@ -1,14 +1,8 @@
 import { requireRight } from '@toolfleet/access/roles';
 import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
-import {
-  MCP_REGISTER,
-  OPENAPI_REGISTER,
-  type McpRegister,
-  type McpRegisterReply,
-  type OpenApiRegister,
-  type OpenApiRegisterReply,
-} from '@toolfleet/contracts/registry';
-import { faultLine, readMcpEntry, type McpEntry } from '@toolfleet/fleet-file';
+import { maybe, record, text } from '@toolfleet/contracts/json-schema';
+import type { McpRegisterReply, OpenApiRegisterReply } from '@toolfleet/contracts/registry';
+import { faultLine, readMcpEntry, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
 import { validateMessage } from '@toolfleet/bounded-schema';
 import { SourceStore } from '../source-store.js';
 import { sourceName } from '../tool-key.js';
@@ -20,8 +14,10 @@ import { sealMcpSecrets, sealOpenApiSecrets, type SealFor } from './secrets.js';
 /** Fields that start a process on the executor's machine. Only the configuration file may set them. */
 const LOCAL_FIELDS = ['command', 'args', 'env', 'cwd', 'memory_limit_mb'] as const;
 
-const readOpenApi = validateMessage<OpenApiRegister>(OPENAPI_REGISTER);
-const readMcp = validateMessage<McpRegister>(MCP_REGISTER);
+const LINE = text(undefined, { minLength: 1, maxLength: 4_096 });
+/** The source checks the other fields, and names them as the configuration file does. */
+const readOpenApi = validateMessage<OpenApiEntry>(record({ name: LINE }));
+const readMcp = validateMessage<McpEntry>(record({ name: LINE, url: LINE, tenant: maybe(LINE) }));
 
 /** Who registers a source, and with which body. */
 interface Registration {
@@ -119,7 +115,7 @@ export function sourceTenantOf(
 }
 
 /** A literal that cannot be sealed stays in the message: the source refuses it and names the field in its reply. */
-function seal(message: OpenApiRegister, sealing: ReturnType<Exclude<SealFor, undefined>> | undefined): OpenApiRegister {
+function seal(message: OpenApiEntry, sealing: ReturnType<Exclude<SealFor, undefined>> | undefined): OpenApiEntry {
   try {
     return { ...message, ...sealOpenApiSecrets(message, sealing) };
   } catch (error) {
@@ -128,7 +124,7 @@ function seal(message: OpenApiRegister, sealing: ReturnType<Exclude<SealFor, und
   }
 }
 
-function toEntry({ name, tenant, ...fields }: McpRegister): McpEntry {
+function toEntry({ name, tenant, ...fields }: McpEntry): McpEntry {
   const local = LOCAL_FIELDS.find((field) => field in fields);
   const entry = local
     ? [{ path: local, message: 'cannot be set: local servers are declared in the configuration file' }]

@@ -11,10 +11,8 @@ import {
   type Schema,
   type Value,
 } from '../json-schema.js';
-import type { McpFields, OpenApiFields, PendingApproval, RefusedTool } from '../resources/sources.js';
+import type { PendingApproval, RefusedTool } from '../resources/sources.js';
 import type { RegisteredTool, ToolDefinition, ToolSource } from '../tool-definition.js';
-import type { ToolSettings } from '../tool-settings.js';
-import type { SourceAuth } from '../user-auth.js';
 
 export type {
   McpRegisterReply,
@@ -33,7 +31,6 @@ const SOURCE = record({
   name: text(undefined, { pattern: '^[A-Za-z0-9_.:-]{1,128}(@[A-Za-z0-9_.:-]{1,128})?$' }),
 });
 const WORD = text(undefined, { minLength: 1, maxLength: 200 });
-const LINE = text(undefined, { minLength: 1, maxLength: 4_096 });
 
 /**
  * `registry.definition.get`: by name or alias, as seen by a tenant. With `pending_revision`: the definition of this revision that awaits an
@@ -117,35 +114,3 @@ export interface DefinitionChanged {
   changed: string[];
   removed: string[];
 }
-
-/** Tool settings for a whole source, and by name pattern. A pattern is a tool name in which `*` stands for any characters. */
-interface SourceSettings extends ToolSettings {
-  overrides?: { [pattern: string]: ToolSettings };
-}
-
-/** A registration, and one entry of `openapi_tools` in the configuration file. */
-export interface OpenApiRegister extends OpenApiFields, SourceSettings {
-  enabled?: boolean;
-  /** Local file; only in the configuration file. */
-  spec_path?: string;
-  /** Calls act upstream with the credential of the calling user. */
-  auth?: SourceAuth;
-  /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
-  tenant?: string;
-}
-/** The source checks the other fields, and names them as the configuration file does. */
-export const OPENAPI_REGISTER = record({ name: LINE });
-
-/** A registration: an MCP server, or with `func_name` a plain `{"function","args"}` endpoint as one tool. */
-export interface McpRegister extends McpFields, SourceSettings {
-  /** Prompts by their names at the server. Default: all, or none with `tools`. */
-  prompts?: string[];
-  /** Whether its resources can be read. Default: yes, or no with `tools`. */
-  resources?: boolean;
-  /** Calls act upstream with the credential of the calling user; `headers` and `oauth` then serve to list the tools. */
-  auth?: SourceAuth;
-  /** The only tenant that sees the tools. Set by the gateway, never by the caller. */
-  tenant?: string;
-}
-/** The entry of the configuration file has the rules of the other fields. */
-export const MCP_REGISTER = record({ name: LINE, url: LINE, tenant: maybe(LINE) });

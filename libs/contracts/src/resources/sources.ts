@@ -123,17 +123,14 @@ const SETTINGS: Record<string, Optional<Json>> = Object.fromEntries(
     name === 'memory_limit_mb' ? [] : [[name, maybe({ ...schema, description })]],
   ),
 );
-/** Fields of both kinds of sources, besides settings of tools. */
-const BOTH_KINDS = {
+/** Fields of both kinds of sources. */
+const COMMON_FIELDS = {
   pin: maybe(choice(['refuse', 'warn', 'off'], 'What happens to changed tools: held for approval, logged, accepted')),
   /** Default `refuse`; `accept` where changes pass (`trusted`, `pin`). */
   new_tools: maybe(
     choice(['refuse', 'accept'], 'What happens to tools that a known source adds: held for approval, or accepted'),
   ),
   category: maybe(text()),
-};
-const COMMON_FIELDS = {
-  ...BOTH_KINDS,
   ...SETTINGS,
   overrides: maybe(
     dictionary<JsonObject>(
@@ -170,8 +167,6 @@ const OPENAPI_FIELDS = {
   vendor_adapter: maybe(text()),
   refresh_seconds: maybe(number('Time between two reads of the document; 0: never again')),
 };
-/** Fields of a registration, besides settings of tools, `auth` and `visibility`. */
-export type OpenApiFields = RecordOf<typeof OPENAPI_FIELDS & typeof BOTH_KINDS>;
 const OPENAPI_SOURCE: Schema<JsonObject> = named<JsonObject>(
   'OpenApiSource',
   closed({ ...OPENAPI_FIELDS, ...COMMON_FIELDS }),
@@ -193,8 +188,6 @@ const MCP_FIELDS = {
   max_response_bytes: maybe(integer()),
   cost_per_use: maybe(number('USD')),
 };
-/** Fields of a registration, as `OpenApiFields`. */
-export type McpFields = RecordOf<typeof MCP_FIELDS & typeof BOTH_KINDS>;
 const MCP_SOURCE: Schema<JsonObject> = named<JsonObject>('McpSource', closed({ ...MCP_FIELDS, ...COMMON_FIELDS }));
 const OPENAPI_EXAMPLE = { name: 'pets', spec_url: 'https://pets.example.com/openapi.json' };
 const MCP_EXAMPLE = { name: 'crm', url: 'https://crm.example.com/mcp', prefix: 'crm_' };

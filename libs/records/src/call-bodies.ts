@@ -3,22 +3,15 @@ import type { KeptBody } from '@toolfleet/contracts/resources';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { recordedTool, type AuditRecord } from '@toolfleet/engine';
 import { toolAllowed } from '@toolfleet/engine/access';
+import type { FleetFile } from '@toolfleet/fleet-file';
 import { BoundedCopy } from './bounded-copy.js';
 import { hiddenNames, type HiddenNames } from './hidden-names.js';
 
-type BodyMode = 'off' | 'failures' | 'all';
+type Section = FleetFile['call_bodies'];
+type BodyMode = NonNullable<Section['keep']>;
 
-/** Of which calls arguments and results are kept, and what of them: the section `call_bodies` of the configuration file. */
-export interface BodySettings {
-  /** Where no rule matches. */
-  keep: BodyMode;
-  /** The first that matches decides; one without tenants or tools matches all. */
-  rules?: readonly { tenants?: readonly string[]; tools?: readonly string[]; keep: BodyMode }[];
-  /** Members that are hidden, by name pattern of tools. */
-  redact?: Readonly<Record<string, readonly string[]>>;
-  /** Of one call. */
-  max_bytes?: number;
-}
+/** Of which calls arguments and results are kept, and what of them. `keep` decides where no rule matches. */
+export type BodySettings = Section & { keep: BodyMode };
 
 const DEFAULT_MAX_BYTES = 65_536;
 

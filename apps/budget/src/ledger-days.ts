@@ -1,22 +1,6 @@
-import { DAY_MS, DayPartitions } from '@toolfleet/database';
+import { DAY_MS, DayPartitions, isPostgres } from '@toolfleet/database';
 import { sql } from 'kysely';
 import type { LedgerDb } from './ledger-tables.js';
-
-/**
- * Where the rows of old days go: their sums to `usage_daily`, and the rows away. In PostgreSQL `token_usage` has a partition per UTC
- * day of the charge, dropped whole; the embedded SQLite has no partitions and deletes rows in small steps.
- */
-export abstract class LedgerDays {
-  /** Makes room for the rows of these days; must be called before they are inserted. */
-  abstract prepare(days: ReadonlySet<number>): Promise<void>;
-
-  /**
-   * Replaces the rows of all days before `day` (days since 1970-01-01 UTC) by sums per tenant, day, tool, user, agent, key and source. Rows and
-   * sums change in one transaction, so that a report never counts a call twice or not at all. May be interrupted and repeated.
-   * @returns the number of rows replaced
-   */
-  abstract rollUpBefore(day: number): Promise<number>;
-}
 
 const SUMS =
   sql.raw(`tenant_id, min(charged_at) - min(charged_at) % ${DAY_MS}, day, tool_name, user_id, caller_agent_id, key_id, source,
@@ -30,15 +14,37 @@ const SUM_COLUMNS = sql.raw(
 /** Rows that SQLite moves in one transaction: it blocks the event loop for some tens of milliseconds. */
 const SQLITE_STEP = 5_000;
 
-/** Deletion by day in the embedded SQLite. One process owns it, so that nothing else writes meanwhile. */
-export class DeletedDays extends LedgerDays {
+/**
+ * Where the rows of old days go: their sums to `usage_daily`, and the rows away. In PostgreSQL `token_usage` has a partition per UTC
+ * day of the charge, dropped whole; the embedded SQLite has no partitions and deletes rows in small steps.
+ */
+export class LedgerDays {
+  readonly #partitions: DayPartitions | undefined;
+
   constructor(private readonly db: LedgerDb) {
-    super();
+    const table = { name: 'token_usage', unitsPerDay: DAY_MS, lock: 7_305_991_204_417 };
+    this.#partitions = isPostgres(db) ? new DayPartitions(db, table) : undefined;
   }
 
-  override async prepare(): Promise<void> {}
+  /** Makes room for the rows of these days; must be called before they are inserted. */
+  async prepare(days: ReadonlySet<number>): Promise<void> {
+    await this.#partitions?.prepare(days);
+  }
 
-  override async rollUpBefore(day: number): Promise<number> {
+  /**
+   * Replaces the rows of all days before `day` (days since 1970-01-01 UTC) by sums per tenant, day, tool, user, agent, key and source. Rows and
+   * sums change in one transaction, so that a report never counts a call twice or not at all. May be interrupted and repeated.
+   * @returns the number of rows replaced
+   */
+  rollUpBefore(day: number): Promise<number> {
+    if (!this.#partitions) return this.#deleteBefore(day);
+    return this.#partitions.dropBefore(day, (partition, tx) =>
+      sql`insert into ${SUM_COLUMNS} select ${SUMS} from ${sql.table(partition)} group by ${GROUPS}`.execute(tx),
+    );
+  }
+
+  /** One process owns the embedded SQLite, so that nothing else writes meanwhile. */
+  async #deleteBefore(day: number): Promise<number> {
     const oldest = sql`select rowid from token_usage where charged_at < ${day * DAY_MS} order by charged_at limit ${SQLITE_STEP}`;
     for (let moved = 0; ;) {
       const step = await this.db.transaction().execute(async (tx) => {
@@ -52,25 +58,5 @@ export class DeletedDays extends LedgerDays {
       if (rows < SQLITE_STEP) return moved;
       await new Promise((resolve) => setImmediate(resolve));
     }
-  }
-}
-
-/** Partitions by day in PostgreSQL. */
-export class PartitionedDays extends LedgerDays {
-  private readonly partitions: DayPartitions;
-
-  constructor(db: LedgerDb) {
-    super();
-    this.partitions = new DayPartitions(db, { name: 'token_usage', unitsPerDay: DAY_MS, lock: 7_305_991_204_417 });
-  }
-
-  override prepare(days: ReadonlySet<number>): Promise<void> {
-    return this.partitions.prepare(days);
-  }
-
-  override rollUpBefore(day: number): Promise<number> {
-    return this.partitions.dropBefore(day, (partition, tx) =>
-      sql`insert into ${SUM_COLUMNS} select ${SUMS} from ${sql.table(partition)} group by ${GROUPS}`.execute(tx),
-    );
   }
 }

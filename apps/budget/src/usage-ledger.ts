@@ -1,10 +1,10 @@
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import { toUsd, type EpochMs } from '@toolfleet/contracts';
 import type { BudgetUsage, UsageRow, UsageSum } from '@toolfleet/contracts/budget';
-import { BulkInsert, migrate, DAY_MS, epochDay, isPostgres, ofOwner, type Owner } from '@toolfleet/database';
+import { BulkInsert, migrate, DAY_MS, epochDay, ofOwner, type Owner } from '@toolfleet/database';
 import { periodStart } from '@toolfleet/resilience';
 import { Kysely, sql, type Dialect } from 'kysely';
-import { DeletedDays, PartitionedDays, type LedgerDays } from './ledger-days.js';
+import { LedgerDays } from './ledger-days.js';
 import { LEDGER_MIGRATIONS, USAGE, type LedgerDb, type LedgerTables } from './ledger-tables.js';
 import type { LedgerSum } from './reservation-store.js';
 import { scopeName, StoredBudgets, type SetBudget } from './set-budgets.js';
@@ -55,7 +55,7 @@ export class UsageLedger {
     this.db = new Kysely<LedgerTables>({ dialect });
     this.budgets = new StoredBudgets(this.db, mostBudgets);
     this.epoch = new StoredEpoch(this.db);
-    this.days = isPostgres(this.db) ? new PartitionedDays(this.db) : new DeletedDays(this.db);
+    this.days = new LedgerDays(this.db);
   }
 
   /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ToolError, type EpochMs } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type EpochMs } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { UserAuth } from '@toolfleet/contracts/user-auth';
 import type { KeyRing } from '@toolfleet/service';
@@ -100,6 +100,4 @@ export class AttemptStore {
 const digestOf = (state: string): string => createHash('sha256').update(state).digest('base64url');
 const place = (digest: string): string => `attempt/${digest}`;
 const unknownState = (): ToolError =>
-  new ToolError('REQUEST_INVALID', {
-    message: 'The connection was not begun here, has expired or is finished; begin again',
-  });
+  invalidRequest('The connection was not begun here, has expired or is finished; begin again');

@@ -1,4 +1,4 @@
-import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import type {
   GrantAuthorize,
   GrantFind,
@@ -54,11 +54,10 @@ export class Grants {
   /** Stores a personal key. @throws ToolError REQUEST_INVALID for a source that takes none */
   async putKey({ auth, api_key, ...owner }: GrantPut): Promise<string> {
     if (auth.mode !== 'api_key')
-      throw new ToolError('REQUEST_INVALID', {
-        message: `${owner.source} takes no personal key; ${usesSignIn(auth) ? 'it acts with your sign-in' : 'connect the account'}`,
-      });
-    if (/[^\x20-\x7e]/.test(api_key))
-      throw new ToolError('REQUEST_INVALID', { message: 'api_key must consist of printable ASCII characters' });
+      throw invalidRequest(
+        `${owner.source} takes no personal key; ${usesSignIn(auth) ? 'it acts with your sign-in' : 'connect the account'}`,
+      );
+    if (/[^\x20-\x7e]/.test(api_key)) throw invalidRequest('api_key must consist of printable ASCII characters');
     const { store, clock } = this.deps;
     const { id, replaced } = await store.put(owner, auth, { secrets: { api_key } }, clock.now());
     this.#announce([...replaced, { ...owner, grant_id: id }]);
@@ -68,9 +67,9 @@ export class Grants {
   /** Where a user signs in for a source. @throws ToolError REQUEST_INVALID for a source that takes keys; AUTH_NOT_CONFIGURED, NETWORK_ERROR */
   async authorize({ auth, redirect_uri: redirectUri, ...owner }: GrantAuthorize): Promise<string> {
     if (auth.mode !== 'connect')
-      throw new ToolError('REQUEST_INVALID', {
-        message: `${owner.source} ${usesSignIn(auth) ? 'acts with your sign-in; there is nothing to connect' : 'takes a personal key; it has no sign-in'}`,
-      });
+      throw invalidRequest(
+        `${owner.source} ${usesSignIn(auth) ? 'acts with your sign-in; there is nothing to connect' : 'takes a personal key; it has no sign-in'}`,
+      );
     const { attempts, client, clock } = this.deps;
     const { auth: granted, url, state, verifier } = await client.begin(owner.source, auth, redirectUri);
     await attempts.begin({ ...owner, auth, granted, redirectUri, state, verifier }, clock.now());
@@ -84,9 +83,7 @@ export class Grants {
     const attempt = await attempts.take(parameters.get('state') ?? '', user, clock.now());
     // The code comes from the server with this registered address, the only difference between servers without `iss` (RFC 9207).
     if (attempt.redirectUri !== cameTo)
-      throw new ToolError('REQUEST_INVALID', {
-        message: `The answer belongs to another source than ${attempt.source}; connect again`,
-      });
+      throw invalidRequest(`The answer belongs to another source than ${attempt.source}; connect again`);
     const { auth, granted, source } = attempt;
     const tokens = await client.finish(source, granted, parameters, attempt);
     const now = clock.now();

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import { invalidRequest, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
 import { DEFAULT_QUOTAS } from '@toolfleet/contracts/account';
 import type { SessionRevokeReply, SignInSession } from '@toolfleet/contracts/identity';
 import { erase, ofOwner } from '@toolfleet/database';
@@ -50,7 +50,7 @@ export class SessionStore {
       })
       .onConflict((conflict) => conflict.column('digest').doNothing())
       .executeTakeFirstOrThrow();
-    if (!inserted) throw new ToolError('REQUEST_INVALID', { message: 'A session with this digest exists' });
+    if (!inserted) throw invalidRequest('A session with this digest exists');
     await this.db
       .updateTable('sign_in_session')
       .set({ revoked_at: now })
@@ -152,10 +152,9 @@ export class SessionStore {
     const isOfPeople = scope.tenant_id !== undefined && (scope.session_id ?? scope.user_id) !== undefined;
     const isOfProvider = scope.issuer !== undefined && (scope.sid ?? scope.subject) !== undefined;
     if (!isOne && !isOfPeople && !isOfProvider)
-      throw new ToolError('REQUEST_INVALID', {
-        message:
-          'Name the sessions by digest, by tenant_id with session_id or user_id, or by issuer with sid or subject',
-      });
+      throw invalidRequest(
+        'Name the sessions by digest, by tenant_id with session_id or user_id, or by issuer with sid or subject',
+      );
     let query = this.db
       .updateTable('sign_in_session')
       .set({ revoked_at: now })

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import {
+  invalidRequest,
   instantOrNull,
   toInstant,
-  ToolError,
   type EpochMs,
   type JsonObject,
   type Milliseconds,
@@ -123,10 +123,7 @@ export class DeliveryQueue {
     { state, event_id, before, limit }: Asked<'listWebhookDeliveries'>['query'] & { limit: number },
   ): Promise<RouteAnswer<'GET /api/v1/webhooks/{id}/deliveries'>> {
     if (before !== undefined && !CURSOR.test(before))
-      throw new ToolError('REQUEST_INVALID', {
-        message: 'before must be `next` of the page before',
-        details: { fields: ['before'] },
-      });
+      throw invalidRequest('before must be `next` of the page before', 'before');
     let select = this.db.selectFrom('webhook_delivery').selectAll().where('endpoint_id', '=', id);
     if (state !== undefined) select = select.where('state', '=', state);
     if (event_id !== undefined) select = select.where('event_id', '=', event_id);

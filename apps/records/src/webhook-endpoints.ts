@@ -1,5 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { instantOrNull, toInstant, ToolError, type EpochMs, type Milliseconds } from '@toolfleet/contracts';
+import {
+  invalidRequest,
+  instantOrNull,
+  toInstant,
+  ToolError,
+  type EpochMs,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
 import type { Asked, NewWebhook, Webhook } from '@toolfleet/contracts/resources';
 import { SecretBox } from '@toolfleet/service';
@@ -182,7 +189,7 @@ export class WebhookEndpoints {
   #newSecret(): { secret: string; seal: (id: string) => string } {
     const box = this.#box;
     if (!box)
-      throw invalid(
+      throw invalidRequest(
         'Webhooks are off: the service records has no RECORDS_SECRET_KEY to seal their secrets with; set it and restart the service',
       );
     const secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
@@ -191,8 +198,6 @@ export class WebhookEndpoints {
 }
 
 const context = (id: string): string => `secret of webhook/${id}`;
-
-const invalid = (message: string): ToolError => new ToolError('REQUEST_INVALID', { message });
 
 function toWebhook(row: EndpointRow): Webhook {
   const { tenant_id, url, description, kinds, tools, toolsets, state, reason, created_by } = row;

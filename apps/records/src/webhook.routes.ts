@@ -1,4 +1,4 @@
-import { isToolError, parseInstant, ToolError, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, isToolError, parseInstant, ToolError, type Principal } from '@toolfleet/contracts';
 import { WEBHOOK_ROUTES, type Asked, type Webhook } from '@toolfleet/contracts/resources';
 import { EgressClient } from '@toolfleet/egress';
 import { Clock } from '@toolfleet/resilience';
@@ -78,9 +78,9 @@ export class WebhookRoutes {
   async #sendable(name: EndpointName): Promise<Webhook> {
     const webhook = await this.store.webhooks.one(name);
     if (webhook.state === 'on') return webhook;
-    throw new ToolError('REQUEST_INVALID', {
-      message: `Webhook '${webhook.id}' is ${webhook.state}; switch it on first: PUT /api/v1/webhooks/${webhook.id} {"on": true}`,
-    });
+    throw invalidRequest(
+      `Webhook '${webhook.id}' is ${webhook.state}; switch it on first: PUT /api/v1/webhooks/${webhook.id} {"on": true}`,
+    );
   }
 
   /** @throws ToolError REQUEST_INVALID: the egress guard lets no event pass to the address */
@@ -106,8 +106,5 @@ const named = ({ principal, path }: { principal: Principal; path: { id: string }
 function readRedelivery({ event_id, failed_since }: Asked<'redeliverWebhook'>['body']) {
   if (event_id !== undefined && failed_since === undefined) return { eventId: event_id };
   if (event_id === undefined && failed_since !== undefined) return { failedSince: parseInstant(failed_since) };
-  throw new ToolError('REQUEST_INVALID', {
-    message: 'Send event_id, or failed_since',
-    details: { fields: ['event_id', 'failed_since'] },
-  });
+  throw invalidRequest('Send event_id, or failed_since', 'event_id', 'failed_since');
 }

@@ -1,5 +1,5 @@
 import { EVERY_TENANT, hasRight } from '@toolfleet/access/roles';
-import { isJsonObject, isToolError, ToolError, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, isJsonObject, isToolError, ToolError, type Principal } from '@toolfleet/contracts';
 import type { McpRegisterReply, OpenApiRegisterReply } from '@toolfleet/contracts/registry';
 import { SHANNON_SOURCE_ROUTES, SOURCE_ROUTES, type Asked } from '@toolfleet/contracts/resources';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
@@ -30,8 +30,7 @@ export class SourceRoutes {
   }
 
   inspectSource({ body }: Asked<'inspectSource'>) {
-    if ((body.url === undefined) === (body.document === undefined))
-      throw new ToolError('REQUEST_INVALID', { message: 'Send url or document', details: { fields: ['url'] } });
+    if ((body.url === undefined) === (body.document === undefined)) throw invalidRequest('Send url or document', 'url');
     return this.inspector.inspect(body);
   }
 
@@ -59,9 +58,7 @@ export class SourceRoutes {
   async retireSource(asked: Asked<'retireSource'>) {
     const source = toSource(asked);
     if (source.kind !== 'mcp' && source.kind !== 'openapi')
-      throw new ToolError('REQUEST_INVALID', {
-        message: `${source.name} announces its tools itself; it cannot be removed`,
-      });
+      throw invalidRequest(`${source.name} announces its tools itself; it cannot be removed`);
     return { removed: await this.sources.unregister(source) };
   }
 

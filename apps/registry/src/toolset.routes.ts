@@ -1,5 +1,5 @@
 import { EVERY_TENANT, hasRight, requireRight } from '@toolfleet/access/roles';
-import { ToolError, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type Principal } from '@toolfleet/contracts';
 import { TOOLSET_ROUTES, type Asked, type ShownToolset } from '@toolfleet/contracts/resources';
 import { TOOLSET_NAME_PATTERN, type ToolsetDetail } from '@toolfleet/contracts/toolset';
 import { Answers } from '@toolfleet/transport';
@@ -59,10 +59,7 @@ const toAuthor = ({ tenantId, userId }: Principal): string => `${tenantId}/${use
 function toId({ principal, path, query }: Omit<Asked<'removeToolset'>, 'body'>, access: 'read' | 'write'): string {
   const [name = '', tenant] = path.name.split('@', 2);
   if (!TOOLSET_NAME_PATTERN.test(name)) {
-    throw new ToolError('REQUEST_INVALID', {
-      message: 'The name of a toolset needs 1 to 64 letters, digits, "_" and "-"',
-      details: { fields: ['name'] },
-    });
+    throw invalidRequest('The name of a toolset needs 1 to 64 letters, digits, "_" and "-"', 'name');
   }
   if (access === 'write' && principal.toolset?.bound && principal.toolset.name === name) {
     // It decides on the tools of the credential. A tenant's own toolset would also replace a shared one of this name.

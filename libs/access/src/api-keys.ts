@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import {
+  invalidRequest,
   type EpochMs,
   isReservedUser,
   LOCAL_TENANT,
@@ -183,10 +184,10 @@ export class ApiKeys {
       const outcome = await this.store.create(record, now);
       if (outcome === 'created') return { token, key: toKeyView(record) };
       if (outcome === 'too_many') {
-        throw new ToolError('REQUEST_INVALID', {
-          message: `Client ${spec.client} already has ${MAX_LIVE_KEYS} live keys; revoke one first.`,
-          details: { fields: ['client'] },
-        });
+        throw invalidRequest(
+          `Client ${spec.client} already has ${MAX_LIVE_KEYS} live keys; revoke one first.`,
+          'client',
+        );
       }
       if (outcome === 'tenant_full') throw quotaExceeded('keys', this.store.most);
       if (outcome === 'parent_ended') throw unauthenticated();
@@ -430,8 +431,5 @@ function checkSpec(spec: KeySpec, now: EpochMs, localTenant: boolean): void {
   if (spec.tier !== undefined && !NAME_PATTERN.test(spec.tier)) faults.set('tier', NAME);
   if (spec.expiresAt !== undefined && !(spec.expiresAt > now)) faults.set('expires_at', 'must be in the future');
   if (faults.size === 0) return;
-  throw new ToolError('REQUEST_INVALID', {
-    message: [...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '),
-    details: { fields: [...faults.keys()] },
-  });
+  throw invalidRequest([...faults].map(([field, wanted]) => `${field} ${wanted}`).join('; '), ...faults.keys());
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ToolError, type Milliseconds } from '@toolfleet/contracts';
+import { invalidRequest, type Milliseconds } from '@toolfleet/contracts';
 import type { Clock } from '@toolfleet/resilience';
 import type { SignedTokens } from './signed-tokens.js';
 
@@ -36,10 +36,10 @@ export class ConnectLinks {
   /** @throws ToolError REQUEST_INVALID for a mark that was made for another user or source, was altered, or has expired */
   check(user: LinkedUser, source: string, mark: string): void {
     if (this.tokens.unseal(bindingOf(user, source), mark)) return;
-    throw new ToolError('REQUEST_INVALID', {
-      message: `This link was made for another user, was altered, or is older than an hour; open the page Connections to connect ${source} for yourself`,
-      details: { fields: ['link'] },
-    });
+    throw invalidRequest(
+      `This link was made for another user, was altered, or is older than an hour; open the page Connections to connect ${source} for yourself`,
+      'link',
+    );
   }
 }
 

@@ -1,4 +1,5 @@
 import {
+  invalidRequest,
   isReservedUser,
   OPERATOR_ROLE,
   personOf,
@@ -215,5 +216,5 @@ function deny(field: string, message: string): never {
 }
 
 function invalid(field: string, message: string): never {
-  throw new ToolError('REQUEST_INVALID', { message, details: { fields: [field] } });
+  throw invalidRequest(message, field);
 }

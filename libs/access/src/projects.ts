@@ -1,4 +1,4 @@
-import { ToolError, type CallContext, type Origin, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type CallContext, type Origin, type Principal } from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import { CALL_FIELDS } from '@toolfleet/contracts/call-fields';
 import { toolAllowed } from '@toolfleet/engine/access';
@@ -41,8 +41,7 @@ export class Projects {
     const ownId = isDelegated ? parentProject?.id : (granted.find((glob) => !glob.includes('*')) ?? tenantDefault);
     const { id = ownId } = named;
     if (id === undefined) return {};
-    if (!isPlainId(id) || id.length > MAX_LENGTH)
-      throw new ToolError('REQUEST_INVALID', { message: 'A project id must have 1 to 255 characters' });
+    if (!isPlainId(id) || id.length > MAX_LENGTH) throw invalidRequest('A project id must have 1 to 255 characters');
     const mayNameAny = origin === 'internal' && !isDelegated && principal.projects === undefined;
     if (id !== ownId && id !== tenantDefault && !mayNameAny && !toolAllowed(granted, id)) {
       throw new ToolError('PERMISSION_DENIED', {

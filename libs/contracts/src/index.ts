@@ -11,7 +11,14 @@ export {
   type ErrorEntry,
 } from './errors/catalogue.js';
 export { isDevelopment } from './environment.js';
-export { isServerFault, isToolError, ToolError, toToolError, type RequiredInput } from './errors/tool-error.js';
+export {
+  invalidRequest,
+  isServerFault,
+  isToolError,
+  ToolError,
+  toToolError,
+  type RequiredInput,
+} from './errors/tool-error.js';
 export { ADMIN_ROLE, AUDITOR_ROLE, OPERATOR_ROLE } from './roles.js';
 export {
   isReservedTenant,

@@ -1,13 +1,13 @@
-import { ToolError } from './errors/tool-error.js';
+import { invalidRequest } from './errors/tool-error.js';
 import type { EpochMs } from './units.js';
 
 /** The instant of a text such as `2026-01-31T12:00:00Z`, or of the start of a day in UTC. @throws ToolError REQUEST_INVALID */
 export function parseInstant(text: string): EpochMs {
   const at = Date.parse(text);
   if (Number.isNaN(at) || at < 0)
-    throw new ToolError('REQUEST_INVALID', {
-      message: `'${text}' is not an instant since 1970; send one such as 2026-01-31T12:00:00Z, or a day such as 2026-01-31`,
-    });
+    throw invalidRequest(
+      `'${text}' is not an instant since 1970; send one such as 2026-01-31T12:00:00Z, or a day such as 2026-01-31`,
+    );
   return at;
 }
 

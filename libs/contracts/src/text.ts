@@ -1,4 +1,4 @@
-import { ToolError } from './errors/tool-error.js';
+import { invalidRequest } from './errors/tool-error.js';
 
 export { didYouMean, question, suggestion } from '@toolfleet/base/did-you-mean';
 
@@ -25,10 +25,7 @@ export function isPlainId(value: unknown): value is string {
  */
 export function requirePlainId(field: string, id: unknown): void {
   if (typeof id !== 'string' || !hasUnsafeCharacters(id)) return;
-  throw new ToolError('REQUEST_INVALID', {
-    message: `${field} must not contain control characters`,
-    details: { fields: [field] },
-  });
+  throw invalidRequest(`${field} must not contain control characters`, field);
 }
 
 /** Characters that a model reads and a person does not see, or sees in another place: ignorable ones, bidirectional and other controls. */

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { OPERATOR_TENANT, TENANT_ID_PATTERN, ToolError, type Milliseconds, type Principal } from '@toolfleet/contracts';
+import {
+  invalidRequest,
+  OPERATOR_TENANT,
+  TENANT_ID_PATTERN,
+  ToolError,
+  type Milliseconds,
+  type Principal,
+} from '@toolfleet/contracts';
 import { isPlainId } from '@toolfleet/contracts/text';
 import { Rounds, type Clock } from '@toolfleet/resilience';
 import { CHAINED, type Logger } from '@toolfleet/telemetry';
@@ -88,10 +95,10 @@ export class Purges {
     checkScope(request);
     const wanted = confirmation(request);
     if (!request.dryRun && request.confirm !== wanted) {
-      throw new ToolError('REQUEST_INVALID', {
-        message: `A purge cannot be undone; send "confirm": "${wanted}", or "dry_run": true to count what it would remove`,
-        details: { fields: ['confirm'] },
-      });
+      throw invalidRequest(
+        `A purge cannot be undone; send "confirm": "${wanted}", or "dry_run": true to count what it would remove`,
+        'confirm',
+      );
     }
     const id = randomUUID();
     const record: PurgeRecord = {
@@ -224,10 +231,7 @@ const neededRight = ({ userId }: PurgeScope) => (userId === undefined ? 'operate
 function checkRights(caller: Principal, scope: PurgeScope): void {
   requireRight(caller, neededRight(scope), 'This purge', scope.tenantId);
   if (scope.userId === undefined && scope.tenantId === OPERATOR_TENANT)
-    throw new ToolError('REQUEST_INVALID', {
-      message: 'The tenant of the operators cannot be purged; purge its users',
-      details: { fields: ['tenant_id'] },
-    });
+    throw invalidRequest('The tenant of the operators cannot be purged; purge its users', 'tenant_id');
 }
 
 /** Ids are compared, never matched: `*` would be the name of a tenant or user that cannot exist. */
@@ -237,10 +241,7 @@ function checkScope({ tenantId, userId }: PurgeScope): void {
     ...(userId === undefined || (isPlainId(userId) && /^(?!\s*$)[^*]*$/.test(userId)) ? [] : ['user_id']),
   ];
   if (fields.length === 0) return;
-  throw new ToolError('REQUEST_INVALID', {
-    message: `${fields.join(' and ')} must be one id, without wildcards`,
-    details: { fields },
-  });
+  throw invalidRequest(`${fields.join(' and ')} must be one id, without wildcards`, ...fields);
 }
 
 function shown({ id, tenantId, userId, dryRun, pseudonym }: PurgeRecord) {

@@ -1,6 +1,6 @@
 import { EVERY_TENANT, hasRight, requireRight } from '@toolfleet/access';
 import type { DefinitionCache, Toolsets } from '@toolfleet/catalog';
-import { isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import type { RuleTest, RuleTestResult } from '@toolfleet/contracts/resources';
 import { parseToolsetRef } from '@toolfleet/contracts/toolset';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
@@ -198,5 +198,5 @@ function whyMissing(fact: string, isRead: boolean): string | undefined {
 const NOTES = { definitions: ['Tools have today’s definitions'] };
 
 function invalid(message: string, fields: readonly string[]): ToolError {
-  return new ToolError('REQUEST_INVALID', { message, details: { fields: [...fields] } });
+  return invalidRequest(message, ...fields);
 }

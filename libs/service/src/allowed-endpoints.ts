@@ -1,5 +1,5 @@
 import { appendFileSync, readFileSync } from 'node:fs';
-import { ToolError } from '@toolfleet/contracts';
+import { invalidRequest, ToolError } from '@toolfleet/contracts';
 import { adviseRefusals, endpointOrigin } from '@toolfleet/egress/rules';
 import type { EGRESS_KEYS, SettingsOf } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
@@ -54,7 +54,7 @@ export class AllowedEndpoints implements LifecycleComponent {
         message:
           'Only a fleet that npm start runs takes origins over its API; set EGRESS_ALLOWED_ENDPOINTS of its services',
       });
-    if (file === undefined) throw new ToolError('REQUEST_INVALID', { message: 'EGRESS_ENDPOINTS_FILE is not set' });
+    if (file === undefined) throw invalidRequest('EGRESS_ENDPOINTS_FILE is not set');
     const canonical = [...new Set(origins.map(endpointOrigin))];
     const added = canonical.filter((origin) => !this.has(origin));
     if (added.length > 0) {

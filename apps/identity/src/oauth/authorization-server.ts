@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ToolError } from '@toolfleet/contracts';
+import { invalidRequest, ToolError } from '@toolfleet/contracts';
 import { LOOPBACK_NAMES } from '@toolfleet/access';
 import type { ClientGetReply, IdentityHttpReply } from '@toolfleet/contracts/sign-in';
 import { shownLine } from '@toolfleet/contracts/text';
@@ -308,7 +308,7 @@ export class AuthorizationServer {
       fetch: boundedFetch(fetch) as never,
       renderError: (context, out) => {
         const message = `The application cannot be connected: ${out.error_description ?? out.error}`;
-        const { status, headers, body } = errorPage(new ToolError('REQUEST_INVALID', { message }));
+        const { status, headers, body } = errorPage(invalidRequest(message));
         context.status = status;
         for (const [name, value] of headers) context.set(name, value);
         context.body = body;

@@ -1,5 +1,5 @@
 import { claimAt } from '@toolfleet/access';
-import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type JsonObject } from '@toolfleet/contracts';
 import { addressFault } from '@toolfleet/contracts/person-address';
 import type { egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
@@ -185,7 +185,7 @@ export class CompanyProvider {
       if (subject === undefined && sid === undefined) throw new Error('it has neither sub nor sid');
       return { issuer: metadata.issuer, subject, sid, jti: jti! };
     } catch (error) {
-      throw new ToolError('REQUEST_INVALID', { message: `The logout token is refused: ${(error as Error).message}` });
+      throw invalidRequest(`The logout token is refused: ${(error as Error).message}`);
     }
   }
 

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { CATALOGUE, isToolError, ToolError } from '@toolfleet/contracts';
+import { invalidRequest, CATALOGUE, isToolError, ToolError } from '@toolfleet/contracts';
 import type { IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { Clock } from '@toolfleet/resilience';
@@ -168,12 +168,11 @@ export class ConsoleSignIn {
     const { provider, used, sessions, clock, logger } = this.deps;
     try {
       const token = new URLSearchParams(request.body).get('logout_token');
-      if (token === null)
-        throw new ToolError('REQUEST_INVALID', { message: 'The form must have the field logout_token' });
+      if (token === null) throw invalidRequest('The form must have the field logout_token');
       const { issuer, sid, subject, jti } = await provider.readLogout(token);
       // A token is accepted for its age and the tolerance of clocks.
       if (!(await used.use('logout', `${issuer} ${jti}`, LOGOUT_TOKEN_SECONDS + 120)))
-        throw new ToolError('REQUEST_INVALID', { message: 'The logout token was used before' });
+        throw invalidRequest('The logout token was used before');
       const scope = sid === undefined ? { issuer, subject } : { issuer, sid, subject };
       const { revoked } = await sessions.revoke(scope, clock.now());
       logger.info({ issuer, sessions: revoked }, 'the OpenID provider ended sessions');

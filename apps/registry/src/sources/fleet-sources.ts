@@ -1,4 +1,4 @@
-import { ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import { invalidRequest, ToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
 import type { ToolSource } from '@toolfleet/contracts/tool-definition';
 import { faultLine, isFunctionEntry, type FleetFile, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
 import { KeyedMutex, Rounds } from '@toolfleet/resilience';
@@ -180,14 +180,12 @@ export class FleetSources {
   async refresh(source: ToolSource): Promise<void> {
     const { kind, name } = source;
     if (kind !== 'openapi' && kind !== 'mcp')
-      throw new ToolError('REQUEST_INVALID', { message: `${name} announces its tools itself; it cannot be refreshed` });
+      throw invalidRequest(`${name} announces its tools itself; it cannot be refreshed`);
     // Another replica may have registered it since the last round.
     await this.round();
     if (await this.deps[kind].look(name)) return;
     const fault = this.declared.find((one) => toOwner(one.source) === toOwner(source))?.fault;
-    if (fault === undefined) return;
-    const message = `${fault}; correct the configuration file`;
-    throw new ToolError('REQUEST_INVALID', { message });
+    if (fault !== undefined) throw invalidRequest(`${fault}; correct the configuration file`);
   }
 
   private readEntries(file: FleetFile): Map<string, DeclaredEntry> {

@@ -1,4 +1,4 @@
-import { isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import { invalidRequest, isJsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
 import { KEPT } from '@toolfleet/fleet-file';
 import { toRegistration } from './source-statuses.js';
 
@@ -59,5 +59,4 @@ function whereTo(value: Json, name = ''): string {
 const changesServers = (next: JsonObject, before: JsonObject): boolean =>
   next['base_url'] === undefined && next['spec_inline'] !== before['spec_inline'];
 
-const invalid = (field: string, problem: string): ToolError =>
-  new ToolError('REQUEST_INVALID', { message: `${field}: ${problem}`, details: { fields: [field] } });
+const invalid = (field: string, problem: string): ToolError => invalidRequest(`${field}: ${problem}`, field);

@@ -1,4 +1,11 @@
-import { jsonObject, ToolError, toToolError, type JsonObject, type Milliseconds } from '@toolfleet/contracts';
+import {
+  invalidRequest,
+  jsonObject,
+  ToolError,
+  toToolError,
+  type JsonObject,
+  type Milliseconds,
+} from '@toolfleet/contracts';
 import type {
   DefinitionRegisterReply,
   OpenApiRegisterReply,
@@ -106,7 +113,7 @@ export class OpenApiSource extends WatchedSources<OpenApiEntry, WatchedDocument>
     const entry = readRegistration(message as unknown as JsonObject);
     if (Array.isArray(entry)) {
       const reason = entry.map(faultLine).join('; ');
-      throw new ToolError('REQUEST_INVALID', { message: `The registration is invalid: ${reason}` });
+      throw invalidRequest(`The registration is invalid: ${reason}`);
     }
     const base = {
       collection_name: entry.name,

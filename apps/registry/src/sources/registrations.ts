@@ -1,5 +1,5 @@
 import { requireRight } from '@toolfleet/access/roles';
-import { isJsonObject, isToolError, ToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
+import { invalidRequest, isJsonObject, isToolError, type JsonObject, type Principal } from '@toolfleet/contracts';
 import { maybe, record, text } from '@toolfleet/contracts/json-schema';
 import type { McpRegisterReply, OpenApiRegisterReply } from '@toolfleet/contracts/registry';
 import { faultLine, readMcpEntry, type McpEntry, type OpenApiEntry } from '@toolfleet/fleet-file';
@@ -88,14 +88,10 @@ export class Registrations {
 
 /** The body, with the tenant that owns the tools. @throws ToolError REQUEST_INVALID, PERMISSION_DENIED */
 function scoped({ principal, body }: Registration): JsonObject {
-  if (!isJsonObject(body))
-    throw new ToolError('REQUEST_INVALID', { message: 'The request body must be a JSON object' });
+  if (!isJsonObject(body)) throw invalidRequest('The request body must be a JSON object');
   const { visibility = 'tenant', tenant: _tenant, ...entry } = body;
   if (visibility !== 'tenant' && visibility !== 'fleet')
-    throw new ToolError('REQUEST_INVALID', {
-      message: "visibility must be 'tenant' or 'fleet'",
-      details: { fields: ['visibility'] },
-    });
+    throw invalidRequest("visibility must be 'tenant' or 'fleet'", 'visibility');
   const tenant = sourceTenantOf(principal, visibility);
   return tenant === undefined ? entry : { ...entry, tenant };
 }
@@ -129,9 +125,6 @@ function toEntry({ name, tenant, ...fields }: McpEntry): McpEntry {
   const entry = local
     ? [{ path: local, message: 'cannot be set: local servers are declared in the configuration file' }]
     : readMcpEntry(name, fields as unknown as JsonObject, false);
-  if (Array.isArray(entry))
-    throw new ToolError('REQUEST_INVALID', {
-      message: `The registration is invalid: ${entry.map(faultLine).join('; ')}`,
-    });
+  if (Array.isArray(entry)) throw invalidRequest(`The registration is invalid: ${entry.map(faultLine).join('; ')}`);
   return tenant === undefined ? entry : { ...entry, tenant };
 }

@@ -75,6 +75,14 @@ describeCodes({ CANCELLED: 'The call was cancelled by its caller' });
 export const ToolError = CodedError<ErrorCode, FailureFacts>;
 export type ToolError = CodedError<ErrorCode, FailureFacts>;
 
+/** REQUEST_INVALID. @param fields of the request that are at fault */
+export function invalidRequest(message: string, ...fields: readonly string[]): ToolError {
+  return new ToolError('REQUEST_INVALID', {
+    message,
+    details: fields.length > 0 ? { fields: [...fields] } : undefined,
+  });
+}
+
 /** True for errors of the catalogue. */
 export function isToolError(error: unknown): error is ToolError {
   return isCodedError(error);

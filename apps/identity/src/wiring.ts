@@ -5,7 +5,6 @@ import { usesSignIn } from '@toolfleet/contracts/user-auth';
 import { DAY_MS, databaseSettings, migrate, serviceDialect } from '@toolfleet/database';
 import { HOURLY, Rounds } from '@toolfleet/resilience';
 import {
-  AllowedEndpoints,
   fleetFileReloader,
   KeyRing,
   loadFleetFile,
@@ -14,8 +13,9 @@ import {
   type LifecycleComponent,
   type ServiceHost,
 } from '@toolfleet/service';
+import { guardedEgress } from '@toolfleet/service/egress';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
-import { EgressClient, egressFetch } from '@toolfleet/egress';
+import { egressFetch } from '@toolfleet/egress';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import { Kysely } from 'kysely';
 import { IDENTITY_MIGRATIONS, type IdentityDb } from './identity-tables.js';
@@ -61,7 +61,7 @@ function secretsOfSources({
 
 /** The components of the service in start order: broker, store, removal of ended rows, and last the endpoint. */
 export function identityComponents(settings: IdentityConfig, host: ServiceHost): LifecycleComponent[] {
-  const { clock, logger, metrics } = host;
+  const { clock, logger } = host;
   const nats = connectNats(settings, host);
   const db: IdentityDb = new Kysely({ dialect: serviceDialect('identity', settings) });
   const keys = new KeyRing(settings.IDENTITY_SECRET_KEYS);
@@ -74,20 +74,15 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const company = wireCompany(settings, file.sign_in, host);
   const tokens = new SignedTokens(settings.GATEWAY_TOKEN_SECRET, clock);
   host.onSecretChange('GATEWAY_TOKEN_SECRET', (secret) => tokens.rotate(secret));
-  const allowedEndpoints = new AllowedEndpoints(settings, host);
-  const egress = new EgressClient({
+  const egress = guardedEgress(settings, host, 'egress of grants', {
     trace: inUpstreamSpan,
     allowlist: settings.IDENTITY_ALLOWED_DOMAINS,
     allowlistKey: 'IDENTITY_ALLOWED_DOMAINS',
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
-    allowedEndpoints,
-    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
-    clock,
-    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
   });
   const limits = { maxBytes: MAX_TOKEN_ANSWER_BYTES, timeouts: { totalMs: TOKEN_TIMEOUT_MS } };
   const servers = new AuthorizationServers({
-    fetch: egressFetch(egress, limits),
+    fetch: egressFetch(egress.client, limits),
     open: secretsOfSources(settings),
     signIn: company?.client,
     clock,
@@ -154,8 +149,7 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     }),
     fleetFileReloader(settings, file, host),
     ...signIn.components,
-    allowedEndpoints,
-    { name: 'egress of grants', stop: () => egress.close() },
+    ...egress.components,
     ...natsEndpoints(nats, host, [IdentityEndpoint, IdentityRoutes, SignInEndpoint, UserGrantEndpoint], injected),
   ];
 }

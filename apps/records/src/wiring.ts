@@ -2,8 +2,8 @@ import { readQuotas } from '@toolfleet/contracts/account';
 import { eventSubject } from '@toolfleet/contracts/subjects';
 import { toSentEvent } from '@toolfleet/contracts/events';
 import { databaseSettings, serviceDialect } from '@toolfleet/database';
-import { EgressClient } from '@toolfleet/egress';
-import { AllowedEndpoints, VERSION, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import { guardedEgress } from '@toolfleet/service/egress';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import type { NatsClient } from '@toolfleet/transport';
 import { ApprovalEndpoint } from './approval.endpoint.js';
@@ -41,9 +41,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
       stop: () => store.close(),
     },
     callRetention(store, kept, host),
-    webhooks.allowedEndpoints,
-    { name: 'egress', stop: () => egress.close() },
-    sender,
+    ...webhooks.components,
     ...natsEndpoints(nats, host, controllers, [store, sender, egress, new RefusedEvents(host), timeout]),
   ];
 }
@@ -59,19 +57,12 @@ function wireWebhooks(
   nats: NatsClient,
   maxPending: number,
 ) {
-  const { clock, metrics } = host;
-  const allowedEndpoints = new AllowedEndpoints(settings, host);
   const timeoutMs = settings.WEBHOOK_TIMEOUT_MS;
-  const egress = new EgressClient({
+  const { client: egress, components } = guardedEgress(settings, host, 'egress', {
     allowlist: settings.WEBHOOK_ALLOWED_DOMAINS,
     allowlistKey: 'WEBHOOK_ALLOWED_DOMAINS',
     allowAnyHost: true,
-    allowedEndpoints,
-    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
-    clock,
-    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
     limits: { totalConnections: MAX_REQUESTS, connectionsPerHost: MAX_REQUESTS, connectMs: timeoutMs },
-    userAgent: `toolfleet/${VERSION}`,
   });
   const { webhooks: endpoints, deliveries: queue } = store;
   const sender = new WebhookSender({ queue, endpoints, egress, timeoutMs, maxPending }, host);
@@ -80,5 +71,5 @@ function wireWebhooks(
     if (!nats.connected) return;
     for (const event of events) nats.publish(eventSubject(event.tenant_id, event.kind), toSentEvent(event));
   });
-  return { allowedEndpoints, egress, sender };
+  return { egress, sender, components: [...components, sender] };
 }

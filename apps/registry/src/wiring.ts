@@ -3,11 +3,9 @@ import { isJsonObject } from '@toolfleet/contracts';
 import type { DiscoverMessage } from '@toolfleet/contracts/execution';
 import type { DefinitionAnnounce, DefinitionChanged } from '@toolfleet/contracts/registry';
 import { QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
-import { EgressClient } from '@toolfleet/egress';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import { connectRedis, redisComponent, StoreWatch, toRedisOptions, workersAliveMs } from '@toolfleet/queue/redis';
 import {
-  AllowedEndpoints,
   environmentByPrefix,
   fleetFileReloader,
   loadFleetFile,
@@ -15,6 +13,7 @@ import {
   type LifecycleComponent,
   type ServiceHost,
 } from '@toolfleet/service';
+import { guardedEgress } from '@toolfleet/service/egress';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import { Rounds } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
@@ -90,8 +89,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
   const events = new RegistryEvents(store, catalog, (event) => reporter.report(event));
   const reportEvents = (): void =>
     void events.reportAll().catch((error: unknown) => logger.debug({ error }, 'events are reported later'));
-  const allowedEndpoints = new AllowedEndpoints(settings, host);
-  const egress = egressClient(settings, allowedEndpoints, host);
+  const { client: egress, allowedEndpoints, components: guard } = wireEgress(settings, host);
   const box = settings.REGISTRY_SECRET_KEY === undefined ? undefined : new SecretBox(settings.REGISTRY_SECRET_KEY);
   const openApiSealFor = createSealFor('openapi', box);
   const mcpSealFor = createSealFor('mcp', box);
@@ -176,8 +174,7 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     reporter,
     redisComponent(redis, settings.REDIS_URL),
     new StoreWatch(redis, settings.REDIS_URL, host),
-    allowedEndpoints,
-    { name: 'egress', stop: () => egress.close() },
+    ...guard,
     { name: 'conversions', stop: async () => conversions.close() },
     { name: 'catalog', start: () => catalog.refresh() },
     livenessSweeper(definitions, host),
@@ -233,23 +230,14 @@ function toolOverrides(settings: RegistryConfig, file: FleetFile): RegisteredOve
   });
 }
 
-function egressClient(
-  settings: RegistryConfig,
-  allowedEndpoints: AllowedEndpoints,
-  { clock, logger, metrics }: ServiceHost,
-): EgressClient {
-  if (settings.OPENAPI_ALLOWED_DOMAINS.includes('*')) {
-    logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets tools reach every public host');
-  }
-  return new EgressClient({
+function wireEgress(settings: RegistryConfig, host: ServiceHost) {
+  const allowlist = settings.OPENAPI_ALLOWED_DOMAINS;
+  if (allowlist.includes('*')) host.logger.warn('OPENAPI_ALLOWED_DOMAINS=* lets tools reach every public host');
+  return guardedEgress(settings, host, 'egress', {
     trace: inUpstreamSpan,
-    allowlist: settings.OPENAPI_ALLOWED_DOMAINS,
+    allowlist,
     allowlistKey: 'OPENAPI_ALLOWED_DOMAINS',
     allowAnyHost: settings.EGRESS_ALLOW_ANY_HOST,
-    allowedEndpoints,
-    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
-    clock,
-    onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
     limits: { maxBytes: settings.OPENAPI_MAX_SPEC_SIZE },
   });
 }

@@ -1,8 +1,9 @@
-import { EgressClient, egressFetch } from '@toolfleet/egress';
+import { egressFetch } from '@toolfleet/egress';
 import type { SignInSettings } from '@toolfleet/fleet-file';
 import type { UserChanged } from '@toolfleet/contracts/identity';
 import type { ClientGetReply, IdentityHttpReply, SignOut, SignOutReply } from '@toolfleet/contracts/sign-in';
-import { AllowedEndpoints, type KeyRing, type LifecycleComponent, type ServiceHost } from '@toolfleet/service';
+import type { KeyRing, LifecycleComponent, ServiceHost } from '@toolfleet/service';
+import { guardedEgress } from '@toolfleet/service/egress';
 import type { IdentityConfig } from '../identity.config.js';
 import type { IdentityDb } from '../identity-tables.js';
 import type { SignInClient } from '../authorization-servers.js';
@@ -54,22 +55,14 @@ export function wireCompany(settings: IdentityConfig, section: SignInSettings, h
   const { issuer, client_id: clientId } = section;
   if (issuer === undefined || clientId === undefined) return undefined;
   // Operators name the provider, and it names its endpoints; private addresses need EGRESS_ALLOWED_ENDPOINTS all the same.
-  const allowedEndpoints = new AllowedEndpoints(settings, host);
-  const egress = new EgressClient({
-    allowlist: ['*'],
-    allowAnyHost: true,
-    allowedEndpoints,
-    deniedCidrs: settings.EGRESS_DENIED_CIDRS,
-    clock,
-  });
+  const egress = guardedEgress(settings, host, 'OpenID provider', { allowlist: ['*'], allowAnyHost: true });
   const timeouts = { headersMs: FETCH_MS, bodyIdleMs: FETCH_MS, totalMs: FETCH_MS };
-  const fetch: GuardedFetch = egressFetch(egress, { timeouts, maxBytes: MAX_BYTES });
+  const fetch: GuardedFetch = egressFetch(egress.client, { timeouts, maxBytes: MAX_BYTES });
   let secret = settings.OIDC_CLIENT_SECRET;
   host.onSecretChange('OIDC_CLIENT_SECRET', (changed) => (secret = changed));
   const client: SignInClient = { issuer, clientId, secret: () => secret, fetch };
   const provider = new CompanyProvider({ ...section, issuer, client_id: clientId }, client.secret, fetch, clock);
-  const components = [allowedEndpoints, { name: 'OpenID provider', stop: () => egress.close() }];
-  return { client, provider, fetch, components };
+  return { client, provider, fetch, components: egress.components };
 }
 
 interface SignInWiringDeps {

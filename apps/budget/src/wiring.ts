@@ -7,7 +7,7 @@ import { EventReporter } from '@toolfleet/transport';
 import { BudgetService } from './budget.js';
 import type { BudgetConfig } from './budget.config.js';
 import { BudgetPurge } from './budget-purge.js';
-import { BudgetEndpoint, StoreTimeout } from './budget.endpoint.js';
+import { budgetEndpoints } from './budget.endpoint.js';
 import { databaseSettings, DAY_MS, serviceDialect } from '@toolfleet/database';
 import { drainOutbox } from './drain-outbox.js';
 import { limitTable, unlimited, withSettings, type TenantLimits } from './limits.js';
@@ -96,7 +96,7 @@ export function budgetComponents(settings: BudgetConfig, host: ServiceHost): Lif
     budgetRefresh(budget, host),
     upkeep,
     ...(keptDays === undefined ? [] : [ledgerRetention(ledger, keptDays, host)]),
-    ...natsEndpoints(nats, host, [BudgetEndpoint], [budget, purges, new StoreTimeout(settings.STORE_TIMEOUT_MS)]),
+    ...natsEndpoints(nats, host, budgetEndpoints(budget, purges, settings.STORE_TIMEOUT_MS)),
   ];
 }
 

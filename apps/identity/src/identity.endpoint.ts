@@ -1,42 +1,49 @@
-import { Controller } from '@nestjs/common';
-import type { SessionGet, SessionRevoke } from '@toolfleet/contracts/identity';
-import type { PurgeMessage } from '@toolfleet/contracts/purge';
-import { Clock } from '@toolfleet/resilience';
-import { Endpoint } from '@toolfleet/transport';
-import { Grants } from './grants.js';
-import { SignInTokens } from './sign-in-tokens.js';
-import { SessionStore } from './session-store.js';
-import { StoreLimit } from './store-limit.js';
+import type { ServiceHost } from '@toolfleet/service';
+import { endpointsOf } from '@toolfleet/service/nats';
+import type { Grants } from './grants.js';
+import type { SessionStore } from './session-store.js';
+import type { SignInTokens } from './sign-in-tokens.js';
+import type { StoreLimit } from './store-limit.js';
+
+interface Stores {
+  sessions: SessionStore;
+  grants: Grants;
+  signIns: SignInTokens;
+  limit: StoreLimit;
+}
 
 /** `identity.session.*`, and `identity.purge` of all that the service keeps. */
-@Controller()
-export class IdentityEndpoint {
-  constructor(
-    private readonly sessions: SessionStore,
-    private readonly clock: Clock,
-    private readonly grants: Grants,
-    private readonly limit: StoreLimit,
-    private readonly signIns: SignInTokens,
-  ) {}
+export const identityEndpoints = ({ sessions, grants, signIns, limit }: Stores, { clock }: ServiceHost) =>
+  endpointsOf({
+    'identity.session.get': async ({ digest }) => ({
+      session: await limit.run(() => sessions.get(digest, clock.now())),
+    }),
+    'identity.session.revoke': (user) =>
+      limit.run(async () => {
+        // First, so that a consent that is under way opens no session afterwards.
+        await signIns.forgetUser(user);
+        return sessions.revoke(user, clock.now());
+      }),
+    'identity.purge': async ({ tenant_id, user_id, dry_run }) => {
+      const counts = {
+        sessions: await limit.run(() => sessions.purge(tenant_id, user_id, dry_run)),
+        grants: await limit.run(() => grants.purge(tenant_id, user_id, dry_run)),
+      };
+      return { counts, more: false };
+    },
+  });
 
-  @Endpoint('identity.session.get')
-  async getSession({ digest }: SessionGet) {
-    return { session: await this.limit.run(() => this.sessions.get(digest, this.clock.now())) };
-  }
-
-  @Endpoint('identity.session.revoke')
-  revokeSessions(user: SessionRevoke) {
-    return this.limit.run(async () => {
-      // First, so that a consent that is under way opens no session afterwards.
-      await this.signIns.forgetUser(user);
-      return this.sessions.revoke(user, this.clock.now());
-    });
-  }
-
-  @Endpoint('identity.purge')
-  async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
-    const sessions = await this.limit.run(() => this.sessions.purge(tenant_id, user_id, dry_run));
-    const grants = await this.limit.run(() => this.grants.purge(tenant_id, user_id, dry_run));
-    return { counts: { sessions, grants }, more: false };
-  }
-}
+/** `identity.grant.*`: credentials of users for upstream services. */
+export const grantEndpoints = ({ grants, limit }: Pick<Stores, 'grants' | 'limit'>) =>
+  endpointsOf({
+    'identity.grant.find': (query) => limit.run(() => grants.find(query)),
+    'identity.grant.put': async (grant) => ({ grant_id: await limit.run(() => grants.putKey(grant)) }),
+    // These two and the token wait for authorization servers, so they have the deadline of their requests.
+    'identity.grant.authorize': async (begun) => ({ authorization_url: await grants.authorize(begun) }),
+    'identity.grant.finish': async (ended) => ({ source: await grants.finish(ended) }),
+    'identity.grant.token': (question) => grants.token(question),
+    'identity.grant.list': async ({ tenant_id, user_id }) => ({
+      grants: await limit.run(() => grants.list(tenant_id, user_id)),
+    }),
+    'identity.grant.revoke': async (scope) => ({ revoked: await limit.run(() => grants.revoke(scope)) }),
+  });

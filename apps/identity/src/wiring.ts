@@ -26,16 +26,15 @@ import { ExchangedGrants } from './exchanged-grants.js';
 import { GrantRefresh } from './grant-refresh.js';
 import { OAuthClient } from './oauth-client.js';
 import { SignInTokens } from './sign-in-tokens.js';
-import { IdentityEndpoint } from './identity.endpoint.js';
+import { grantEndpoints, identityEndpoints } from './identity.endpoint.js';
 import { IdentityRoutes } from './identity.routes.js';
-import { UserGrantEndpoint } from './user-grant.endpoint.js';
 import { UserGrantStore, SIGN_IN } from './user-grant-store.js';
 import { Grants } from './grants.js';
 import { KeyChange } from './reseal.js';
 import { StoreLimit } from './store-limit.js';
 import { UpstreamRevocation } from './upstream-revocation.js';
 import { SessionStore } from './session-store.js';
-import { SignInEndpoint } from './sign-in/sign-in.endpoint.js';
+import { signInEndpoints } from './sign-in/sign-in.endpoint.js';
 import { wireCompany, wireSignIn } from './sign-in/wire-sign-in.js';
 
 const MAX_TOKEN_ANSWER_BYTES = 256 * 1024;
@@ -126,7 +125,12 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
   const change = new KeyChange(db, keys, clock, settings.STORE_TIMEOUT_MS);
   const limit = new StoreLimit(clock, settings.STORE_TIMEOUT_MS);
   const withEnds = [sessions, signIns, attempts, ...signIn.stores];
-  const injected = [sessions, signIn.pages, grants, change, limit, signIns];
+  const controllers = [
+    IdentityRoutes,
+    ...identityEndpoints({ sessions, grants, signIns, limit }, host),
+    ...grantEndpoints({ grants, limit }),
+    ...signInEndpoints(signIn.pages, sessions, host),
+  ];
   return [
     nats.asComponent(),
     {
@@ -150,6 +154,6 @@ export function identityComponents(settings: IdentityConfig, host: ServiceHost):
     fleetFileReloader(settings, file, host),
     ...signIn.components,
     ...egress.components,
-    ...natsEndpoints(nats, host, [IdentityEndpoint, IdentityRoutes, SignInEndpoint, UserGrantEndpoint], injected),
+    ...natsEndpoints(nats, host, controllers, [sessions, limit, change]),
   ];
 }

@@ -6,13 +6,13 @@ import type { LifecycleComponent, ServiceHost } from '@toolfleet/service';
 import { guardedEgress } from '@toolfleet/service/egress';
 import { connectNats, natsEndpoints } from '@toolfleet/service/nats';
 import type { NatsClient } from '@toolfleet/transport';
-import { ApprovalEndpoint } from './approval.endpoint.js';
+import { approvalEndpoints } from './approval.endpoint.js';
 import { callRetention } from './call-retention.js';
 import { RecordedCallStore } from './call-store.js';
-import { EventEndpoint, RefusedEvents } from './event.endpoint.js';
+import { eventEndpoint } from './event.endpoint.js';
 import { ApprovalGrantRoutes } from './approval-grant.routes.js';
 import type { RecordsConfig } from './records.config.js';
-import { RecordsEndpoint, RecordsTimeout } from './records.endpoint.js';
+import { recordsEndpoints } from './records.endpoint.js';
 import { readTenantDays } from './tenant-days.js';
 import { MAX_REQUESTS, WebhookSender } from './webhook-sender.js';
 import { WebhookRoutes } from './webhook.routes.js';
@@ -29,9 +29,14 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     of: settings.RECORDS_RETENTION_DAYS_OF.map(readTenantDays),
     deliveryDays: DELIVERY_DAYS,
   };
-  const controllers = [RecordsEndpoint, ApprovalEndpoint, ApprovalGrantRoutes, EventEndpoint, WebhookRoutes];
+  const controllers = [
+    ...recordsEndpoints(store, settings.STORE_TIMEOUT_MS, host),
+    ...approvalEndpoints(store, host),
+    eventEndpoint(store, host),
+    ApprovalGrantRoutes,
+    WebhookRoutes,
+  ];
   const { sender, egress } = webhooks;
-  const timeout = new RecordsTimeout(settings.STORE_TIMEOUT_MS);
   return [
     nats.asComponent(),
     {
@@ -42,7 +47,7 @@ export function recordsComponents(settings: RecordsConfig, host: ServiceHost): L
     },
     callRetention(store, kept, host),
     ...webhooks.components,
-    ...natsEndpoints(nats, host, controllers, [store, sender, egress, new RefusedEvents(host), timeout]),
+    ...natsEndpoints(nats, host, controllers, [store, sender, egress]),
   ];
 }
 

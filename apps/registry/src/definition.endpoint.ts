@@ -1,69 +1,53 @@
-import { Controller } from '@nestjs/common';
-import {
-  DEFINITION_REGISTER,
-  type DefinitionGet,
-  type DefinitionList,
-  type DefinitionRegister,
-  type DefinitionRetire,
-} from '@toolfleet/contracts/registry';
-import type { ToolsetGet } from '@toolfleet/contracts/toolset';
-import type { PurgeMessage } from '@toolfleet/contracts/purge';
+import { DEFINITION_REGISTER, type DefinitionRegister } from '@toolfleet/contracts/registry';
 import { SUBJECTS } from '@toolfleet/contracts/subjects';
-import { Endpoint, type EndpointContext } from '@toolfleet/transport';
+import { endpoint, endpointsOf } from '@toolfleet/service/nats';
 import { checkSender } from './announcements.js';
-import { Catalog } from './catalog.js';
-import { DefinitionService } from './definition-service.js';
-import { FleetSources } from './sources/fleet-sources.js';
-import { ToolsetService } from './toolset-service.js';
+import type { Catalog } from './catalog.js';
+import type { DefinitionService } from './definition-service.js';
+import type { FleetSources } from './sources/fleet-sources.js';
+import type { ToolsetService } from './toolset-service.js';
+
+interface Parts {
+  catalog: Catalog;
+  definitions: DefinitionService;
+  sources: FleetSources;
+  toolsets: ToolsetService;
+}
 
 /** `registry.definition.*`, `registry.toolset.get` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
-@Controller()
-export class DefinitionEndpoint {
-  constructor(
-    private readonly catalog: Catalog,
-    private readonly definitions: DefinitionService,
-    private readonly sources: FleetSources,
-    private readonly toolsets: ToolsetService,
-  ) {}
-
-  @Endpoint('registry.definition.get')
-  async get({ name, tenant_id, pending_revision }: DefinitionGet) {
-    await this.catalog.refresh();
-    const tool = this.catalog.get(name, tenant_id);
-    const isPending = pending_revision !== undefined;
-    const shown = isPending && tool ? this.catalog.pending(tool, pending_revision) : tool;
-    return { tool: shown, version: this.catalog.version };
-  }
-
-  @Endpoint('registry.definition.list')
-  async list(query: DefinitionList | null | undefined) {
-    await this.catalog.refresh();
-    return this.catalog.list(query ?? {});
-  }
-
-  @Endpoint('registry.toolset.get')
-  async getToolset({ tenant_id, name, version }: ToolsetGet) {
-    return { toolset: await this.toolsets.get(tenant_id, name, version) };
-  }
-
-  @Endpoint(`${SUBJECTS.definitionRegister}.*`, { schema: DEFINITION_REGISTER })
-  async register(message: DefinitionRegister, { subject }: EndpointContext) {
-    const { source, definitions, replace, ttl_ms } = message;
-    checkSender(subject, source);
-    // `options` is dropped: it could turn pinning off, and announced tools have no pins.
-    return this.definitions.register({ source, definitions, replace, ttl_ms });
-  }
-
-  @Endpoint('registry.definition.retire')
-  async retire({ source, names }: DefinitionRetire) {
-    return { removed: await (names ? this.definitions.remove(source, names) : this.sources.unregister(source)) };
-  }
-
-  /** Sources belong to tenants; nothing here names a user. */
-  @Endpoint('registry.purge')
-  async purge({ tenant_id, user_id, dry_run }: PurgeMessage) {
-    if (user_id !== undefined) return { counts: {}, more: false };
-    const counts = await this.sources.purgeTenant(tenant_id, dry_run);
-    return { counts: { ...counts, toolsets: await this.toolsets.purgeTenant(tenant_id, dry_run) }, more: false };
-  }
-}
+export const definitionEndpoints = ({ catalog, definitions, sources, toolsets }: Parts) => [
+  ...endpointsOf({
+    'registry.definition.get': async ({ name, tenant_id, pending_revision }) => {
+      await catalog.refresh();
+      const tool = catalog.get(name, tenant_id);
+      const isPending = pending_revision !== undefined;
+      const shown = isPending && tool ? catalog.pending(tool, pending_revision) : tool;
+      return { tool: shown, version: catalog.version };
+    },
+    'registry.definition.list': async (query) => {
+      await catalog.refresh();
+      return catalog.list(query ?? {});
+    },
+    'registry.definition.retire': async ({ source, names }) => ({
+      removed: await (names ? definitions.remove(source, names) : sources.unregister(source)),
+    }),
+    'registry.toolset.get': async ({ tenant_id, name, version }) => ({
+      toolset: await toolsets.get(tenant_id, name, version),
+    }),
+    // Sources belong to tenants; nothing here names a user.
+    'registry.purge': async ({ tenant_id, user_id, dry_run }) => {
+      if (user_id !== undefined) return { counts: {}, more: false };
+      const counts = await sources.purgeTenant(tenant_id, dry_run);
+      return { counts: { ...counts, toolsets: await toolsets.purgeTenant(tenant_id, dry_run) }, more: false };
+    },
+  }),
+  endpoint(
+    `${SUBJECTS.definitionRegister}.*`,
+    async ({ source, definitions: tools, replace, ttl_ms }: DefinitionRegister, { subject }) => {
+      checkSender(subject, source);
+      // `options` is dropped: it could turn pinning off, and announced tools have no pins.
+      return definitions.register({ source, definitions: tools, replace, ttl_ms });
+    },
+    { schema: DEFINITION_REGISTER },
+  ),
+];

@@ -23,7 +23,7 @@ import type { ToolsetChanged } from '@toolfleet/contracts/toolset';
 import { Catalog } from './catalog.js';
 import { Declarations } from './redis-declarations.js';
 import type { SourceLook } from './definition-store.js';
-import { DefinitionEndpoint } from './definition.endpoint.js';
+import { definitionEndpoints } from './definition.endpoint.js';
 import { DefinitionService } from './definition-service.js';
 import { QuarantineService } from './quarantine.js';
 import { QuarantineRoutes } from './quarantine.routes.js';
@@ -57,7 +57,7 @@ const REMOTE_COST_MICRO_USD = 1_000;
  */
 const STORE_TIMEOUT_MS = 10_000;
 
-const CONTROLLERS = [DefinitionEndpoint, QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetRoutes];
+const ROUTES = [QuarantineRoutes, ShannonSourceRoutes, SourceRoutes, ToolsetRoutes];
 
 /** The components of the service in start order: brokers, catalog, endpoints, and last the sources that register tools. */
 export function registryComponents(settings: RegistryConfig, host: ServiceHost): LifecycleComponent[] {
@@ -154,8 +154,6 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     return ignored;
   });
   const injected = [
-    catalog,
-    definitions,
     quarantine,
     sources,
     toolsets,
@@ -164,7 +162,8 @@ export function registryComponents(settings: RegistryConfig, host: ServiceHost):
     allowedEndpoints,
     new Registrations({ openapi, mcp, sources: sourceStore, sealFor: { openapi: openApiSealFor, mcp: mcpSealFor } }),
   ];
-  const [endpoints, heartbeat] = natsEndpoints(nats, host, CONTROLLERS, injected);
+  const controllers = [...definitionEndpoints({ catalog, definitions, sources, toolsets }), ...ROUTES];
+  const [endpoints, heartbeat] = natsEndpoints(nats, host, controllers, injected);
   metrics.onScrape(async () => {
     await catalog.refresh();
     countTools(catalog, host);

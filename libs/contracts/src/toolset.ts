@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolfleet/base/json';
-import { integer, maybe, record, text, type Value } from './json-schema.js';
+import { integer, maybe, record, text } from './json-schema.js';
 import type { PendingApproval } from './resources/sources.js';
 import type { ToolsetSpec } from './resources/toolsets.js';
 
@@ -59,7 +59,6 @@ const WORD = text(undefined, { minLength: 1, maxLength: 200 });
  * version by default.
  */
 export const TOOLSET_GET = record({ tenant_id: WORD, name: WORD, version: maybe(integer(undefined, { minimum: 1 })) });
-export type ToolsetGet = Value<typeof TOOLSET_GET>;
 
 /** One version of a toolset, with the state of its overrides. */
 export interface ServedToolset {

@@ -1,9 +1,18 @@
-import { Module, type Type } from '@nestjs/common';
+import { Controller, Module, type Type } from '@nestjs/common';
+import type { Schema } from '@toolfleet/contracts/json-schema';
+import { REQUESTS, type MessageOf, type ReplyOf, type Requested } from '@toolfleet/contracts/requests';
 import { Clock } from '@toolfleet/resilience';
-import { Heartbeat, NatsClient, NatsStrategy, toNatsOptions } from '@toolfleet/transport';
+import {
+  Endpoint,
+  Heartbeat,
+  NatsClient,
+  NatsStrategy,
+  toNatsOptions,
+  type EndpointContext,
+  type EndpointOptions,
+} from '@toolfleet/transport';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 import { microserviceComponent } from './nest-component.js';
-import { ServiceFaults } from './service-faults.js';
 
 /** The connection of a service to NATS; it connects when its component starts. */
 export function connectNats(settings: Parameters<typeof toNatsOptions>[0], host: ServiceHost): NatsClient {
@@ -15,15 +24,45 @@ export function connectNats(settings: Parameters<typeof toNatsOptions>[0], host:
 @Module({})
 export class ServiceModule {}
 
+/** Answers to requests of `REQUESTS`, by their subjects: the compiler compares messages and replies with the rows. */
+export type Answers = {
+  readonly [S in Requested]?: (message: MessageOf<S>, context: EndpointContext) => Promise<ReplyOf<S>>;
+};
+
+/** The endpoints of some requests. `unavailable` is as in `EndpointOptions`. */
+export function endpointsOf(answers: Answers, options?: Pick<EndpointOptions, 'unavailable'>): Type[] {
+  return Object.entries(answers).map(([subject, answer]) =>
+    endpoint(subject, answer as Answer<unknown>, { ...options, schema: REQUESTS[subject as Requested].schema }),
+  );
+}
+
+type Answer<T> = (message: T, context: EndpointContext) => Promise<unknown>;
+
+/** One endpoint as a controller of its own, because a process subscribes to the subjects it serves and to no others. */
+export function endpoint<T>(
+  subject: string,
+  answer: Answer<T>,
+  options: EndpointOptions<T> & { schema: Schema<T> },
+): Type {
+  @Controller()
+  class ServiceEndpoint {
+    @Endpoint(subject, options as EndpointOptions)
+    answer(message: unknown, context: EndpointContext): Promise<unknown> {
+      return answer(message as T, context);
+    }
+  }
+  return ServiceEndpoint;
+}
+
 /**
  * The endpoints of a service and its heartbeat: the last components of its list.
- * @param injected instances that controllers are built with, found by their classes; the clock and the faults of the host are there
+ * @param injected instances that controllers are built with, found by their classes; the clock of the host is there
  */
 export function natsEndpoints(
   nats: NatsClient,
   host: ServiceHost,
   controllers: Type[],
-  injected: readonly object[],
+  injected: readonly object[] = [],
 ): [endpoints: LifecycleComponent, heartbeat: LifecycleComponent] {
   const { service, clock, logger, faults } = host;
   const strategy = new NatsStrategy({
@@ -34,7 +73,6 @@ export function natsEndpoints(
   });
   const providers = [
     { provide: Clock, useValue: clock },
-    { provide: ServiceFaults, useValue: faults },
     ...injected.map((one) => ({ provide: one.constructor, useValue: one })),
   ];
   const module = { module: ServiceModule, controllers, providers };

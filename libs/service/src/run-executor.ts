@@ -2,22 +2,20 @@
  * `@toolfleet/service/executor`: the common parts of executors over NATS. A separate entry, so that other services do not
  * load the NATS client and the journal with it.
  */
-import { Controller, type Type } from '@nestjs/common';
+import type { Type } from '@nestjs/common';
 import { EXEC_MESSAGE, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
-import type { MessageOf, ReplyOf, Requested } from '@toolfleet/contracts/requests';
+import type { Schema } from '@toolfleet/contracts/json-schema';
 import { EgressClient, type EgressLimits } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
 import {
-  Endpoint,
   EventReporter,
   Heartbeat,
   type NatsClient,
   NatsStrategy,
   SharedBreakers,
   type EndpointContext,
-  type EndpointOptions,
 } from '@toolfleet/transport';
 import { AllowedEndpoints } from './allowed-endpoints.js';
 import type {
@@ -29,7 +27,7 @@ import type {
   SettingsOf,
 } from './config/define-config.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
-import { connectNats, ServiceModule } from './nats-service.js';
+import { connectNats, endpoint, endpointsOf, ServiceModule, type Answers } from './nats-service.js';
 import { microserviceComponent } from './nest-component.js';
 import { VERSION } from './start-service.js';
 import { UserCredentials } from './user-credentials.js';
@@ -51,8 +49,6 @@ export interface ExecutorDefinition<T extends ConfigTable> {
   build(settings: SettingsOf<T>, deps: ExecutorDeps): ExecutorService | Promise<ExecutorService>;
 }
 
-type Handle = (body: never, context: EndpointContext) => Promise<unknown>;
-
 /** The app-specific part of an executor. */
 interface ExecutorService {
   /** Subjects of the exec hop that this process serves. */
@@ -68,7 +64,7 @@ interface ExecutorService {
   /** Whether the tool of a message is declared idempotent, for processes without a journal. Default: none is. */
   isIdempotent?(message: ExecMessage): boolean;
   /** Answers to other requests of `REQUESTS`. */
-  requests?: { readonly [S in Requested]?: (message: MessageOf<S>, context: EndpointContext) => Promise<ReplyOf<S>> };
+  requests?: Answers;
   /** Started before the endpoints and drained after them. */
   before?: readonly LifecycleComponent[];
   /** Started after the endpoints and drained before them. */
@@ -246,23 +242,13 @@ async function connectJournal(settings: ExecutorSettings, host: ServiceHost, res
   return { client, guard, components: [redisComponent(client, url), new StoreWatch(client, url, host)] };
 }
 
-/** A controller per subject, because a process subscribes to the subjects it serves and to no others. */
 function controllers(executor: ExecutorService, guard: ExecutionGuard): Type[] {
   const execute = (message: ExecMessage, context: EndpointContext) =>
     guard.run(message, (begin) => executor.execute(message, context, begin));
+  // Of a binding the schema says its kind only: bindings were checked when they were registered.
+  const schema = EXEC_MESSAGE as Schema<ExecMessage>;
   return [
-    ...executor.subjects.map((subject) => controller(subject, execute, { exec: true, schema: EXEC_MESSAGE })),
-    ...Object.entries(executor.requests ?? {}).map(([subject, handle]) => controller(subject, handle)),
+    ...executor.subjects.map((subject) => endpoint(subject, execute, { exec: true, schema })),
+    ...endpointsOf(executor.requests ?? {}),
   ];
-}
-
-function controller(subject: string, handle: Handle, options?: EndpointOptions): Type {
-  @Controller()
-  class ExecutorEndpoint {
-    @Endpoint(subject, options)
-    handle(body: unknown, context: EndpointContext): Promise<unknown> {
-      return handle(body as never, context);
-    }
-  }
-  return ExecutorEndpoint;
 }

@@ -138,7 +138,6 @@ export const APPROVAL_SHOW = record({
   /** The newest one that this call waits for, also as a program. Without it the approval of this id comes first. */
   of_call: maybe(flag()),
 });
-export type ApprovalShow = Value<typeof APPROVAL_SHOW>;
 export interface ApprovalShowReply {
   /** Absent: there is none. */
   approval?: StoredApproval;
@@ -185,7 +184,6 @@ export interface ApprovalDecideReply {
 
 /** `records.approval.begin`: takes a decided call. */
 export const APPROVAL_BEGIN = record({ call_id: ID });
-export type ApprovalBegin = Value<typeof APPROVAL_BEGIN>;
 export interface ApprovalBeginReply {
   /** Absent: there is none. */
   approval?: StoredApproval;
@@ -208,10 +206,6 @@ export interface ApprovalEndReply {
 
 /** `records.approval.due`: parked calls to be woken, reserved for the asking gateway for some seconds. */
 export const APPROVAL_DUE = record({ limit: integer(undefined, { minimum: 1, maximum: 1_000 }) });
-export type ApprovalDue = Value<typeof APPROVAL_DUE>;
-export interface ApprovalDueReply {
-  approvals: StoredApproval[];
-}
 
 /**
  * `records.grant.use`: asks whether a grant covers a call, and counts the call. The answer comes after the commit; a call is counted

@@ -29,11 +29,9 @@ export interface SignInSession {
 
 /** `identity.session.get`: the session of a browser, while it is valid. */
 export const SESSION_GET = record({ digest: DIGEST });
-export type SessionGet = Value<typeof SESSION_GET>;
 
 /** `identity.session.revoke`: ends the valid sessions of a user. */
 export const SESSION_REVOKE = record({ tenant_id: ID, user_id: ID });
-export type SessionRevoke = Value<typeof SESSION_REVOKE>;
 export interface SessionRevokeReply {
   revoked: number;
   /** Up to 1,000 of them. */
@@ -103,17 +101,10 @@ export interface UserGrant {
 
 /** `identity.grant.list`: grants of a tenant or of one of its users, up to 1,000. */
 export const GRANT_LIST = record({ tenant_id: ID, user_id: maybe(ID) });
-export type GrantList = Value<typeof GRANT_LIST>;
-export interface GrantListReply {
-  grants: UserGrant[];
-}
 
 /** `identity.grant.revoke`: deletes the credentials of a user, of one source or of all. */
 export const GRANT_REVOKE = record({ ...OF_USER, source: maybe(SOURCE) });
 export type GrantRevoke = Value<typeof GRANT_REVOKE>;
-export interface GrantRevokeReply {
-  revoked: number;
-}
 
 /** `identity.grant.token`: the credential of a call, for its executor. */
 export const GRANT_TOKEN = record({

@@ -37,7 +37,6 @@ const WORD = text(undefined, { minLength: 1, maxLength: 200 });
  * approval; null if it is another.
  */
 export const DEFINITION_GET = record({ name: WORD, tenant_id: maybe(WORD), pending_revision: maybe(WORD) });
-export type DefinitionGet = Value<typeof DEFINITION_GET>;
 export interface DefinitionGetReply {
   /** Null when it does not exist or belongs to another tenant. For a quarantined tool, `quarantine` is set. */
   tool: RegisteredTool | null;
@@ -104,7 +103,6 @@ export const DEFINITION_RETIRE = record({
   source: SOURCE,
   names: maybe(list(WORD, undefined, { maxItems: 50_000 })),
 });
-export type DefinitionRetire = Value<typeof DEFINITION_RETIRE>;
 
 /** `registry.definition.changed`: published after every change. */
 export interface DefinitionChanged {

@@ -22,7 +22,7 @@ const answered =
 
 /**
  * Requests between services by subject. The first word of a subject names the service that answers; `exec.mcp` is mcp-executor, and
- * `workspace` the toolset `files`. `NatsClient.ask` sends a request. `@Endpoint` or an executor's `requests` answers it, after a check of
+ * `workspace` the toolset `files`. `NatsClient.ask` sends a request. An endpoint of `endpointsOf` answers it, after a check of
  * the message by `schema`. The compiler checks messages and replies at both sides. A new row needs publish and subscribe permissions in
  * `deploy/nats.conf`. Calls of tools, announcements and prefixes are in `SUBJECTS`.
  */
@@ -53,7 +53,7 @@ export const REQUESTS = {
   'records.approval.decide': answered<approvals.ApprovalDecideReply>()(approvals.APPROVAL_DECIDE),
   'records.approval.begin': answered<approvals.ApprovalBeginReply>()(approvals.APPROVAL_BEGIN),
   'records.approval.end': answered<approvals.ApprovalEndReply>()(approvals.APPROVAL_END),
-  'records.approval.due': answered<approvals.ApprovalDueReply>()(approvals.APPROVAL_DUE),
+  'records.approval.due': answered<{ approvals: approvals.StoredApproval[] }>()(approvals.APPROVAL_DUE),
   'records.grant.use': answered<approvals.GrantUseReply>()(approvals.GRANT_USE),
   'identity.session.get': answered<{ session?: identity.SignInSession | undefined }>()(identity.SESSION_GET),
   'identity.session.revoke': answered<identity.SessionRevokeReply>()(identity.SESSION_REVOKE),
@@ -65,8 +65,8 @@ export const REQUESTS = {
   'identity.grant.put': answered<{ grant_id: string }>()(identity.GRANT_PUT),
   'identity.grant.authorize': answered<{ authorization_url: string }>()(identity.GRANT_AUTHORIZE),
   'identity.grant.finish': answered<{ source: string }>()(identity.GRANT_FINISH),
-  'identity.grant.list': answered<identity.GrantListReply>()(identity.GRANT_LIST),
-  'identity.grant.revoke': answered<identity.GrantRevokeReply>()(identity.GRANT_REVOKE),
+  'identity.grant.list': answered<{ grants: identity.UserGrant[] }>()(identity.GRANT_LIST),
+  'identity.grant.revoke': answered<{ revoked: number }>()(identity.GRANT_REVOKE),
   'identity.grant.token': answered<identity.GrantTokenReply>()(identity.GRANT_TOKEN),
   'identity.purge': answered<purge.PurgeReply>()(purge.PURGE),
 };

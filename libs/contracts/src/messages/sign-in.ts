@@ -30,7 +30,6 @@ export interface IdentityHttpReply {
 
 /** `identity.client.get`: the session behind an access token that the service issued to an OAuth client. */
 export const CLIENT_GET = record({ token: text(undefined, { pattern: '^[A-Za-z0-9_-]{43}$' }) });
-export type ClientGet = Value<typeof CLIENT_GET>;
 export interface ClientGetReply {
   /** Absent: the token is unknown or expired, or its session ended. */
   session?: SignInSession;
@@ -44,7 +43,6 @@ export interface ClientGetReply {
 export const SESSION_LIVE = record({
   session_id: text(undefined, { minLength: 1, maxLength: 64 }),
 });
-export type SessionLive = Value<typeof SESSION_LIVE>;
 
 /** `identity.sign_out`: ends the session of a browser. */
 export const SIGN_OUT = record({

@@ -5,7 +5,7 @@
 import type { Type } from '@nestjs/common';
 import { EXEC_MESSAGE, type ExecMessage, type ExecResponse } from '@toolfleet/contracts/execution';
 import type { Schema } from '@toolfleet/contracts/json-schema';
-import { EgressClient, type EgressLimits } from '@toolfleet/egress';
+import type { EgressClient, EgressLimits } from '@toolfleet/egress';
 import { IdempotentOnlyGuard, JournalGuard, RedisJournal, type ExecutionGuard } from '@toolfleet/journal';
 import { BREAKER_GAUGE, type BreakerMap, type BreakerRule } from '@toolfleet/resilience';
 import { inUpstreamSpan } from '@toolfleet/telemetry';
@@ -26,10 +26,10 @@ import type {
   ServiceConfig,
   SettingsOf,
 } from './config/define-config.js';
+import { egressClient } from './guarded-egress.js';
 import type { LifecycleComponent, ServiceHost } from './lifecycle.js';
 import { connectNats, endpoint, endpointsOf, ServiceModule, type Answers } from './nats-service.js';
 import { microserviceComponent } from './nest-component.js';
-import { VERSION } from './start-service.js';
 import { UserCredentials } from './user-credentials.js';
 
 export { UserCredentials, type UserCredential } from './user-credentials.js';
@@ -174,22 +174,17 @@ export class ExecutorDeps {
     endpoints?: readonly string[];
     limits?: Partial<EgressLimits> | undefined;
   }): EgressClient {
-    const { clock, logger, metrics } = this.host;
     const { allowlist: key, endpoints, limits } = options;
     const allowlist =
       key === undefined ? [] : ((this.settings as unknown as Record<string, readonly string[]>)[key] ?? []);
-    if (allowlist.includes('*')) logger.warn(`${key}=* lets tools reach every public host`);
-    const client = new EgressClient({
+    if (allowlist.includes('*')) this.host.logger.warn(`${key}=* lets tools reach every public host`);
+    const client = egressClient(this.settings, this.host, {
       trace: inUpstreamSpan,
       allowlist,
       allowlistKey: key,
       allowAnyHost: this.settings.EGRESS_ALLOW_ANY_HOST,
       allowedEndpoints: endpoints ?? this.allowedEndpoints,
-      deniedCidrs: this.settings.EGRESS_DENIED_CIDRS,
-      clock,
       limits,
-      onBlocked: (layer, reason) => metrics.egressBlocked.inc({ layer, reason }),
-      userAgent: `toolfleet/${VERSION}`,
     });
     this.clients.push(client);
     return client;

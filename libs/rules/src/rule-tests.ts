@@ -54,7 +54,7 @@ export class RuleTests {
     const began = this.clock.monotonic();
     const given = RULES.filter((rule) => test[rule] !== undefined);
     const [rule] = given;
-    if (!rule || given.length > 1) throw invalid(`Send exactly one of ${RULES.join(', ')}`, given);
+    if (!rule || given.length > 1) throw invalidRequest(`Send exactly one of ${RULES.join(', ')}`, ...given);
     if (!this.records)
       throw new ToolError('NOT_FOUND', { message: 'This gateway records no calls (GATEWAY_CALL_SPOOL is 0)' });
     const now = this.clock.now();
@@ -86,7 +86,7 @@ export class RuleTests {
     const { tenant_id: asked, tool, source, user_id, key_id, agent_id } = test;
     const tenant = asked ?? (rule === 'budget' ? caller.tenantId : undefined);
     const from = test.from ?? now - DEFAULT_DAYS * DAY_MS;
-    if (test.to !== undefined && test.to <= from) throw invalid('to must be after from', ['from', 'to']);
+    if (test.to !== undefined && test.to <= from) throw invalidRequest('to must be after from', 'from', 'to');
     const seesAll = hasRight(caller, 'all_calls', EVERY_TENANT);
     if (asked !== undefined && asked !== caller.tenantId)
       requireRight(caller, 'all_calls', `A test with calls of ${asked}`, asked);
@@ -160,9 +160,13 @@ export class RuleTests {
     definitions: PastDefinitions,
   ): Promise<Tested> {
     const { subject, id, period = 'month', limit_usd: usd, limit_tokens: tokens } = rule;
-    if (usd === undefined && tokens === undefined) throw invalid('Send limit_usd, limit_tokens or both', ['limit_usd']);
+    if (usd === undefined && tokens === undefined)
+      throw invalidRequest('Send limit_usd, limit_tokens or both', 'limit_usd');
     if ((subject === 'tenant') !== (id === undefined))
-      throw invalid(subject === 'tenant' ? 'A budget of a tenant has no id' : `Send the id of the ${subject}`, ['id']);
+      throw invalidRequest(
+        subject === 'tenant' ? 'A budget of a tenant has no id' : `Send the id of the ${subject}`,
+        'id',
+      );
     const ofSubject = subject === 'user' ? { user_id: id } : subject === 'key' ? { key_id: id } : {};
     // Earlier spending in the period counts.
     const reading = this.#read({ ...query, ...ofSubject, from: periodStart(period, query.from) });
@@ -196,7 +200,3 @@ function whyMissing(fact: string, isRead: boolean): string | undefined {
 }
 
 const NOTES = { definitions: ['Tools have today’s definitions'] };
-
-function invalid(message: string, fields: readonly string[]): ToolError {
-  return invalidRequest(message, ...fields);
-}

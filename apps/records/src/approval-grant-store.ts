@@ -1,4 +1,4 @@
-import { createHmac, randomUUID } from 'node:crypto';
+import { createHmac, randomUUID, type KeyObject } from 'node:crypto';
 import { isSameQuestion, type ApprovalRule, type EpochMs, type JsonObject } from '@toolfleet/contracts';
 import { quotaExceeded } from '@toolfleet/contracts/account';
 import { countsAs, type ApprovalPerson, type GrantUse, type GrantUseReply } from '@toolfleet/contracts/approvals';
@@ -99,7 +99,7 @@ export class ApprovalGrantStore {
       (grant) => grant.asker === person || !grant.granted_by.some((one) => personId(one) === person),
     );
     if (active.length === 0 || (await this.#isApproved(asked, now))) return {};
-    const keys = new Map<string, Buffer | undefined>();
+    const keys = new Map<string, KeyObject | undefined>();
     for (const grant of active) {
       const { seal_key_id: keyId } = grant;
       if (!isWithin(grant, asked.rule, now)) continue;
@@ -251,7 +251,8 @@ function isWithin(grant: GrantRow, rule: ApprovalRule, now: EpochMs): boolean {
 const pinnedText = (args: JsonObject, fields: readonly string[]): string =>
   canonicalJson(Object.fromEntries(Object.entries(args).filter(([name]) => !fields.includes(name))));
 
-const digest = (key: Buffer, text: string): string => createHmac('sha256', key).update(`grant\0${text}`).digest('hex');
+const digest = (key: KeyObject, text: string): string =>
+  createHmac('sha256', key).update(`grant\0${text}`).digest('hex');
 
 const place = (tenantId: string, grantId: string): string => `${tenantId}/grant/${grantId}`;
 

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createSecretKey, randomBytes, randomUUID, type KeyObject } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
@@ -37,7 +37,7 @@ export class BodyStore {
   /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
   async insert(tx: RecordsTx, calls: readonly { call: FinishedCall; position: number }[], now: EpochMs): Promise<void> {
     if (!this.isOn) return;
-    const keys = new Map<string, { id: string; key: Buffer }>();
+    const keys = new Map<string, { id: string; key: KeyObject }>();
     const rows = [];
     for (const { call, position } of calls) {
       if (!call.body) continue;
@@ -51,28 +51,28 @@ export class BodyStore {
   }
 
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */
-  async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: Buffer }> {
+  async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: KeyObject }> {
     const [newest] = (await this.#newestKey.run(db, [tenant_id])).rows;
     const known = newest && this.#openKey(newest.sealed, tenant_id);
     if (known) return { id: newest.key_id, key: known };
     const key_id = randomUUID();
-    const key = randomBytes(KEY_BYTES);
-    const sealed = this.#box!.seal(key.toString('base64'), keyPlace(tenant_id));
+    const key = createSecretKey(randomBytes(KEY_BYTES));
+    const sealed = this.#box!.seal(key.export().toString('base64'), keyPlace(tenant_id));
     await db.insertInto('body_key').values({ key_id, tenant_id, sealed, made_at }).execute();
     return { id: key_id, key };
   }
 
   /** A stored key; undefined when it was sealed with another `RECORDS_SECRET_KEY`. */
-  #openKey(sealed: string, tenantId: string): Buffer | undefined {
+  #openKey(sealed: string, tenantId: string): KeyObject | undefined {
     try {
-      return this.#box && Buffer.from(this.#box.open(sealed, keyPlace(tenantId)), 'base64');
+      return this.#box && createSecretKey(this.#box.open(sealed, keyPlace(tenantId)), 'base64');
     } catch {
       return undefined;
     }
   }
 
   /** A key by its id; undefined when it was deleted, or sealed with another `RECORDS_SECRET_KEY`. */
-  async openingKey(db: RecordsDb, tenant_id: string, key_id: string): Promise<Buffer | undefined> {
+  async openingKey(db: RecordsDb, tenant_id: string, key_id: string): Promise<KeyObject | undefined> {
     const found = await db.selectFrom('body_key').select('sealed').where('key_id', '=', key_id).executeTakeFirst();
     return found && this.#openKey(found.sealed, tenant_id);
   }

@@ -3,9 +3,11 @@ import {
   createDecipheriv,
   createHash,
   createHmac,
+  createSecretKey,
   hkdfSync,
   randomBytes,
   timingSafeEqual,
+  type KeyObject,
 } from 'node:crypto';
 import {
   type EpochMs,
@@ -38,7 +40,7 @@ const TAG_BYTES = 16;
 interface SigningKey {
   secret: string;
   /** AES-256 key of sealed tokens. */
-  sealing: Buffer;
+  sealing: KeyObject;
   signsFrom: EpochMs;
   verifiesUntil: EpochMs;
 }
@@ -141,7 +143,10 @@ export class SignedTokens {
 function derived(secret: string): Pick<SigningKey, 'secret' | 'sealing'> {
   if (secret.length < LEAST_LENGTH)
     throw new RangeError(`GATEWAY_TOKEN_SECRET needs at least ${LEAST_LENGTH} characters`);
-  return { secret, sealing: Buffer.from(hkdfSync('sha256', secret, '', 'toolfleet.sealed_tokens.1', 32)) };
+  return {
+    secret,
+    sealing: createSecretKey(new Uint8Array(hkdfSync('sha256', secret, '', 'toolfleet.sealed_tokens.1', 32))),
+  };
 }
 
 function mac(secret: string, purpose: TokenPurpose, body: string): Buffer {

@@ -1,6 +1,6 @@
-import { hkdfSync } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type { ConfigFault } from '../config/define-config.js';
-import { openBytes, sealBytes } from './sealed-bytes.js';
+import { deriveKey, openBytes, sealBytes } from './sealed-bytes.js';
 import { MIN_SECRET_KEY_LENGTH } from './secret-box.js';
 
 const KEY_ID = /^[A-Za-z0-9-]{1,32}$/;
@@ -10,7 +10,7 @@ const KEY_ID = /^[A-Za-z0-9-]{1,32}$/;
  * with another id, and remove the old one. Sealed values are `<key id>.<base64url>`.
  */
 export class KeyRing {
-  readonly #keys: ReadonlyMap<string, Buffer>;
+  readonly #keys: ReadonlyMap<string, KeyObject>;
   readonly #texts: readonly string[];
   /** Id of the key that seals. */
   readonly current: string;
@@ -23,16 +23,12 @@ export class KeyRing {
     const entries = readKeys(text);
     this.current = entries[0]!.id;
     this.#texts = entries.map(({ key }) => key);
-    this.#keys = new Map(
-      entries.map(({ id, key }) => [id, Buffer.from(hkdfSync('sha256', key, '', 'toolfleet key ring', 32))]),
-    );
+    this.#keys = new Map(entries.map(({ id, key }) => [id, deriveKey(key, 'toolfleet key ring')]));
   }
 
   /** Secrets for one purpose, such as the signing of cookies, in the order of the keys; the same in every process. */
   derive(purpose: string): string[] {
-    return this.#texts.map((key) =>
-      Buffer.from(hkdfSync('sha256', key, '', `toolfleet ${purpose}`, 32)).toString('base64url'),
-    );
+    return this.#texts.map((key) => deriveKey(key, `toolfleet ${purpose}`).export().toString('base64url'));
   }
 
   /** Seals a text for one place, such as the id of its row. */

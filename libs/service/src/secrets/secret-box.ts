@@ -1,5 +1,5 @@
-import { createHmac, hkdfSync } from 'node:crypto';
-import { IV_BYTES, openBytes, OVERHEAD_BYTES, sealBytes } from './sealed-bytes.js';
+import { createHmac, type KeyObject } from 'node:crypto';
+import { deriveKey, IV_BYTES, openBytes, OVERHEAD_BYTES, sealBytes } from './sealed-bytes.js';
 
 /** Start of every sealed value; the number is the format. */
 const MARK = 'sealed:v1:';
@@ -21,15 +21,15 @@ export function isSealed(value: unknown): value is string {
  * registration keeps its revision. Equal secrets of one registration can therefore be recognized as equal.
  */
 export class SecretBox {
-  private readonly key: Buffer;
-  private readonly nonceKey: Buffer;
+  private readonly key: KeyObject;
+  private readonly nonceKey: KeyObject;
 
   constructor(secretKey: string) {
     if (secretKey.length < MIN_SECRET_KEY_LENGTH) {
       throw new RangeError(`the secret key must have at least ${MIN_SECRET_KEY_LENGTH} characters`);
     }
-    this.key = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry secrets', 32));
-    this.nonceKey = Buffer.from(hkdfSync('sha256', secretKey, '', 'toolfleet registry nonces', 32));
+    this.key = deriveKey(secretKey, 'toolfleet registry secrets');
+    this.nonceKey = deriveKey(secretKey, 'toolfleet registry nonces');
   }
 
   /** Seals a text for one context. */

@@ -3,7 +3,7 @@
  * floor and MCP proxies of npm in front of the same echo server. CPU is of all processes of the fleet, brokers and upstream included,
  * and is printed by process as well. Every call has other arguments; limits are evaluated and never reached.
  *
- *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_WARM, default 10,000 calls of each way before
+ *   npm run bench -- paths      (BENCH_ROUNDS and BENCH_SECONDS, default 5 and 1.5; BENCH_WARM, default 30,000 calls of each way before
  *                               the first round; BENCH_PATHS=regular expression of `path, entryPoint`;
  *                               BENCH_ONE_PROCESS=1 for all services in one process)
  */
@@ -21,7 +21,7 @@ const SECONDS = Number(process.env.BENCH_SECONDS ?? 1.5);
 const WANTED = new RegExp(process.env.BENCH_PATHS ?? '.');
 const CONNECTIONS = [32, 1];
 /** Much code takes more calls than little code until V8 has optimised it, and a fast way makes more of them in the same time. */
-const WARM = Number(process.env.BENCH_WARM ?? 10_000);
+const WARM = Number(process.env.BENCH_WARM ?? 30_000);
 /** Calls so far, of all ways: what one of them asked must not be in the cache when another one asks. */
 let calls = 0;
 /** The peer that ratios are taken to. */

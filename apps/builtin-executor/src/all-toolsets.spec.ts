@@ -8,6 +8,7 @@ import type { ExecJob, ExecMessage, ExecResponse } from '@toolfleet/contracts/ex
 import type { DefinitionRegister } from '@toolfleet/contracts/registry';
 import { builtinSubject, HEADERS, QUEUES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import type { Toolset } from '@toolfleet/contracts/tool-definition';
+import { MANIFEST } from '@toolfleet/builtin-tools';
 import { RedisJournal } from '@toolfleet/journal';
 import { connectRedis, JobQueue, RedisTime, ReplyChannel } from '@toolfleet/queue';
 import { SystemClock } from '@toolfleet/resilience';
@@ -129,6 +130,16 @@ function standInForGatewayAndRegistry(): void {
   });
 }
 
+/** The defaults of a tool's arguments, which the gateway fills in. */
+function defaultsOf(tool: string): JsonObject {
+  const { properties = {} } = MANIFEST.find(({ metadata }) => metadata.name === tool)?.metadata.inputSchema ?? {};
+  return Object.fromEntries(
+    Object.entries(properties as Record<string, JsonObject>).flatMap(([name, { default: value }]) =>
+      value === undefined ? [] : [[name, value]],
+    ),
+  );
+}
+
 let serial = 0;
 function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}): ExecMessage {
   serial += 1;
@@ -140,7 +151,7 @@ function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Parti
     tool,
     revision: 'r',
     binding: { kind: 'builtin', toolset, handler: tool },
-    arguments: args,
+    arguments: { ...defaultsOf(tool), ...args },
     context: { tenant_id: 'acme', project_id: 'shop', delegation_token: 'tfd_token' },
     ...over,
   };

@@ -13,6 +13,14 @@ export interface RunOptions {
   progress?: (progress: CallProgress) => void;
 }
 
+/** The defaults of a tool's arguments, which the gateway fills in. */
+function defaultsOf({ metadata }: BuiltinTool): JsonObject {
+  const properties = Object.entries((metadata.inputSchema['properties'] ?? {}) as Record<string, JsonObject>);
+  return Object.fromEntries(
+    properties.flatMap(([name, { default: value }]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
 /** Runs a tool's handler as the executor would, with the services a spec gives it. */
 export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunOptions = {}): Promise<ToolOutcome> {
   const clock = new SystemClock();
@@ -30,7 +38,7 @@ export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunO
     progress: options.progress ?? (() => {}),
   };
   try {
-    return await tool.handle(args, run, (options.services ?? {}) as ToolServices);
+    return await tool.handle({ ...defaultsOf(tool), ...args }, run, (options.services ?? {}) as ToolServices);
   } finally {
     cancelTimer();
   }

@@ -7,6 +7,7 @@ import {
   type MicroUsd,
   type Usage,
 } from '@toolfleet/contracts';
+import type { Schema } from '@toolfleet/contracts/json-schema';
 import type { ToolDefinition, Toolset } from '@toolfleet/contracts/tool-definition';
 import type { CamelCased } from '@toolfleet/contracts/wire';
 import type { AgentServices } from './agent/agent-services.js';
@@ -66,16 +67,17 @@ export interface BuiltinTool {
   readonly handle: (args: JsonObject, run: ToolRun, services: ToolServices) => ToolOutcome | Promise<ToolOutcome>;
 }
 
-/** The argument of `defineTool`. `Args` is the type of the arguments after validation. */
+/** The argument of `defineTool`. `Args` is the type of the arguments after validation, as a schema of `json-schema` says it. */
 type ToolSpec<Args, Needs extends readonly ToolServiceName[]> = BuiltinMetadata & {
+  inputSchema: Schema<Args>;
   needs?: Needs;
   handler: (args: Args, run: ToolRun & Pick<ToolServices, Needs[number]>) => ToolOutcome | Promise<ToolOutcome>;
 };
 
 /**
  * Defines a tool with its metadata, schema and handler. The gateway validates and coerces the arguments against
- * `inputSchema` before they reach the handler. Services named in `needs` are passed to the handler in its second argument,
- * with their types.
+ * `inputSchema`, and fills in its defaults, before they reach the handler. Services named in `needs` are passed to the handler in
+ * its second argument, with their types.
  */
 export function defineTool<Args extends object, const Needs extends readonly ToolServiceName[] = readonly []>(
   spec: ToolSpec<Args, Needs>,

@@ -1,36 +1,27 @@
 import { createHash } from 'node:crypto';
 import { ToolError } from '@toolfleet/contracts';
+import { closed, defaulted, text, textChoice } from '@toolfleet/contracts/json-schema';
 import { defineTool, ok } from './builtin-tool.js';
 
 const CONDITIONS = ['clear', 'partly cloudy', 'cloudy', 'rain', 'thunderstorm', 'fog', 'snow'] as const;
 
 /** `get_weather`: deterministic simulated data, labeled as such in every result. */
-export const getWeather = defineTool<{ city: string; unit?: 'celsius' | 'fahrenheit' }>({
+export const getWeather = defineTool({
   name: 'get_weather',
   description:
     'SIMULATED weather of a city: invented but stable values for demos and tests, never real observations. ' +
     'Do not present them as facts.',
   category: 'data',
   tags: ['weather', 'simulated', 'compute'],
-  inputSchema: {
-    type: 'object',
-    properties: {
-      city: { type: 'string', description: 'Name of the city, e.g. "Lisbon"', minLength: 1, maxLength: 100 },
-      unit: {
-        type: 'string',
-        enum: ['celsius', 'fahrenheit'],
-        default: 'celsius',
-        description: 'Unit of the temperature',
-      },
-    },
-    required: ['city'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    city: text('Name of the city, e.g. "Lisbon"', { minLength: 1, maxLength: 100 }),
+    unit: defaulted(textChoice(['celsius', 'fahrenheit'], 'Unit of the temperature'), 'celsius'),
+  }),
   inputExamples: [{ city: 'Lisbon' }],
   annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: false },
   idempotent: true,
   timeoutSeconds: 5,
-  handler({ city, unit = 'celsius' }) {
+  handler({ city, unit }) {
     const name = city.normalize('NFC').trim();
     if (!/\p{L}/u.test(name))
       throw new ToolError('TOOL_ERROR', { message: `Not the name of a city: ${JSON.stringify(city)}` });

@@ -50,6 +50,9 @@ export const number = (description?: string, keywords?: Keywords): Schema<number
 export const flag = (description?: string): Schema<boolean> => described(description, { type: 'boolean' });
 export const choice = <const V extends string | boolean>(values: readonly V[], description?: string): Schema<V> =>
   described(description, { enum: [...values] });
+/** One of these texts, with its type: models follow it better. */
+export const textChoice = <const V extends string>(values: readonly V[], description?: string): Schema<V> =>
+  text(description, { enum: [...values] });
 export const list = <T>(items: Schema<T>, description?: string, keywords?: Keywords): Schema<T[]> =>
   described(description, { type: 'array', items, ...keywords });
 /** An object with any names and values of one type. */
@@ -67,6 +70,11 @@ export const orEmpty = <T>(schema: Schema<T>): Schema<T | null> => ({ ...schema,
 
 /** Marks a member of a record that may be absent. */
 export const maybe = <T>(schema: Schema<T>): Optional<T> => ({ optional: true, schema });
+
+/** A member that its sender may leave out; readers of arguments fill in the value, so that receivers always find one. */
+export const defaulted = <T extends Json>(schema: Schema<T>, value: T): Schema<T> => ({
+  ...maybe({ ...schema, default: value }),
+});
 
 /** An object with these members; receivers ignore members of later versions. */
 export function record<F extends Fields>(fields: F, description?: string): Schema<RecordOf<F>> {

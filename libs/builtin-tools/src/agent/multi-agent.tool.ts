@@ -1,12 +1,19 @@
 import { isJsonObject, isToolError, ToolError, type CallMessage, type JsonObject } from '@toolfleet/contracts';
+import { closed, list } from '@toolfleet/contracts/json-schema';
 import { Semaphore } from '@toolfleet/resilience';
 import { defineTool, ok, type ToolServices } from '../builtin-tool.js';
 import type { ChatRequest } from './chat-model.js';
-import { BLOCKED_TOOLS, runSubAgent, type AgentEnvironment, type AgentTask, type TaskResult } from './sub-agent.js';
+import {
+  AGENT_TASK,
+  BLOCKED_TOOLS,
+  runSubAgent,
+  type AgentEnvironment,
+  type AgentTask,
+  type TaskResult,
+} from './sub-agent.js';
 import { BudgetExhausted, TurnSlices } from './turn-slices.js';
 import type { ToolRun } from '../tool-run.js';
 
-const MAX_TASKS = 10;
 /** Time reserved for the response: finished work is returned and charged. */
 const ANSWER_MS = 1_000;
 const ANSWER_SHARE = 0.2;
@@ -15,7 +22,7 @@ const SHOWN = 600;
 type AgentRun = ToolRun & Pick<ToolServices, 'agent'>;
 
 /** `multi_agent`: works on tasks in parallel, each in its own conversation. */
-export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
+export const multiAgent = defineTool({
   name: 'multi_agent',
   description:
     'Give independent tasks to sub-agents that work in parallel. Each has its own conversation and may use the tools you ' +
@@ -24,39 +31,9 @@ export const multiAgent = defineTool<{ tasks: AgentTask[] }, ['agent']>({
   category: 'agent',
   tags: ['agents'],
   toolset: 'agent',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      tasks: {
-        type: 'array',
-        minItems: 1,
-        maxItems: MAX_TASKS,
-        description: 'The tasks; they cannot see each other',
-        items: {
-          type: 'object',
-          properties: {
-            name: { type: 'string', minLength: 1, maxLength: 100, description: 'Short name of the task' },
-            instruction: {
-              type: 'string',
-              minLength: 1,
-              maxLength: 20_000,
-              description: 'What to do, with everything needed to do it',
-            },
-            tools: {
-              type: 'array',
-              items: { type: 'string' },
-              maxItems: 50,
-              description: 'Names of the tools it may use; default: all of yours',
-            },
-          },
-          required: ['name', 'instruction'],
-          additionalProperties: false,
-        },
-      },
-    },
-    required: ['tasks'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    tasks: list(AGENT_TASK, 'The tasks; they cannot see each other', { minItems: 1, maxItems: 10 }),
+  }),
   // Its tools act with the caller's rights, whatever these are.
   annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
   inputExamples: [

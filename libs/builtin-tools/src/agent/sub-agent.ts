@@ -6,6 +6,7 @@ import {
   type Json,
   type JsonObject,
 } from '@toolfleet/contracts';
+import { closed, list, maybe, text, type Value } from '@toolfleet/contracts/json-schema';
 import { suggestion } from '@toolfleet/contracts/text';
 import { inexactNumberMessage, parseExact, type ParsedText } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
@@ -14,12 +15,12 @@ import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-m
 import type { KnownTokens, TurnSlices } from './turn-slices.js';
 
 /** A task given to a sub-agent. */
-export interface AgentTask {
-  name: string;
-  instruction: string;
-  /** Names of the tools it may use; default all of the parent's. */
-  tools?: string[];
-}
+export const AGENT_TASK = closed({
+  name: text('Short name of the task', { minLength: 1, maxLength: 100 }),
+  instruction: text('What to do, with everything needed to do it', { minLength: 1, maxLength: 20_000 }),
+  tools: maybe(list(text(), 'Names of the tools it may use; default: all of yours', { maxItems: 50 })),
+});
+export type AgentTask = Value<typeof AGENT_TASK>;
 
 /** The result of a task. */
 export interface TaskResult {

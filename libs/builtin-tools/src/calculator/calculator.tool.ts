@@ -1,14 +1,12 @@
 import { ToolError } from '@toolfleet/contracts';
+import { closed, text } from '@toolfleet/contracts/json-schema';
 import { defineTool, ok } from '../builtin-tool.js';
 import { SHOWN_DIGITS, WORKING_DIGITS, type Big } from './big-number.js';
 import { evaluate } from './evaluate.js';
 import { describeError, ExpressionError } from './parse.js';
 
-/** Maximum length of an expression in characters. */
-const MAX_EXPRESSION = 4_096;
-
 /** `calculator`: arithmetic without code execution. */
-export const calculator = defineTool<{ expression: string }>({
+export const calculator = defineTool({
   name: 'calculator',
   description:
     'Evaluate an arithmetic expression exactly. Operators: + - * / // (floor) ^ or ** (power) ! (factorial), ' +
@@ -19,19 +17,12 @@ export const calculator = defineTool<{ expression: string }>({
     'Returns result (a number, or a string of digits when a number could not hold it) and value (34 digits, as text).',
   category: 'data',
   tags: ['math', 'compute'],
-  inputSchema: {
-    type: 'object',
-    properties: {
-      expression: {
-        type: 'string',
-        description: 'Expression, e.g. "(2 + 3) * 4", "sqrt(2) ^ 3", "15% of 240", "100!"',
-        minLength: 1,
-        maxLength: MAX_EXPRESSION,
-      },
-    },
-    required: ['expression'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    expression: text('Expression, e.g. "(2 + 3) * 4", "sqrt(2) ^ 3", "15% of 240", "100!"', {
+      minLength: 1,
+      maxLength: 4_096,
+    }),
+  }),
   outputSchema: {
     type: 'object',
     properties: { result: { type: ['number', 'string'] }, value: { type: 'string' } },
@@ -43,8 +34,6 @@ export const calculator = defineTool<{ expression: string }>({
   idempotent: true,
   timeoutSeconds: 5,
   handler({ expression }) {
-    if (expression.length > MAX_EXPRESSION)
-      throw new ToolError('TOOL_ERROR', { message: `Expression is longer than ${MAX_EXPRESSION} characters` });
     const value = show(evaluateOrFail(expression));
     return ok({ result: asNumber(value) ?? value, value }, value);
   },

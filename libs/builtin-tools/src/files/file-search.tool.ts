@@ -1,19 +1,11 @@
 import { ToolError, type JsonObject } from '@toolfleet/contracts';
+import { closed, defaulted, flag, integer, maybe, text } from '@toolfleet/contracts/json-schema';
 import { boundedMatcher } from '@toolfleet/bounded-schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
 import { searchLines, type LineSearch } from './file-matching.js';
 import type { Workspaces } from './workspaces.js';
-import { compileGlob, PATH, READING_TOOL } from './file-tool.js';
-
-interface FileSearchArguments {
-  query: string;
-  path?: string;
-  pattern?: string;
-  use_regex?: boolean;
-  ignore_case?: boolean;
-  max_results?: number;
-}
+import { compileGlob, READING_TOOL, toPath } from './file-tool.js';
 
 const SCANNED_FILES = 10_000;
 /** Most text searched in a call. */
@@ -25,39 +17,23 @@ const BATCH_MS = 3_000;
 const MAX_INLINE_BYTES = 64 * 1024;
 
 /** `file_search`: finds lines that contain a text or match a pattern. */
-export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounded']>({
+export const fileSearch = defineTool({
   ...READING_TOOL,
   name: 'file_search',
   description:
     'Find lines in the text files of the project workspace. Returns path, line number and line of each match.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      query: {
-        type: 'string',
-        minLength: 1,
-        maxLength: 500,
-        description: 'Text to find; with use_regex a regular expression',
-      },
-      path: { ...PATH, default: '.', description: 'Directory to search in' },
-      pattern: {
-        type: 'string',
-        minLength: 1,
-        maxLength: 200,
-        description: 'Only files that match this glob, e.g. "*.ts"',
-      },
-      use_regex: { type: 'boolean', default: false, description: 'query is a regular expression' },
-      ignore_case: { type: 'boolean', default: false, description: 'Upper and lower case are the same' },
-      max_results: { type: 'integer', minimum: 1, maximum: 500, default: 100, description: 'Most matches' },
-    },
-    required: ['query'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    query: text('Text to find; with use_regex a regular expression', { minLength: 1, maxLength: 500 }),
+    path: defaulted(toPath('Directory to search in'), '.'),
+    pattern: maybe(text('Only files that match this glob, e.g. "*.ts"', { minLength: 1, maxLength: 200 })),
+    use_regex: defaulted(flag('query is a regular expression'), false),
+    ignore_case: defaulted(flag('Upper and lower case are the same'), false),
+    max_results: defaulted(integer('Most matches', { minimum: 1, maximum: 500 }), 100),
+  }),
   inputExamples: [{ query: 'TODO', pattern: '*.py' }],
   needs: ['workspaces', 'bounded'],
   async handler(args, run) {
-    const { query, path = '.', pattern, max_results: limit = 100 } = args;
-    const { use_regex: useRegex = false, ignore_case: ignoreCase = false } = args;
+    const { query, path, pattern, max_results: limit, use_regex: useRegex, ignore_case: ignoreCase } = args;
     if (useRegex) checkPattern(query, ignoreCase);
     const inGlob = pattern === undefined ? () => true : compileGlob(pattern);
     const found: JsonObject[] = [];
@@ -73,10 +49,10 @@ export const fileSearch = defineTool<FileSearchArguments, ['workspaces', 'bounde
       more ||= lines.more;
       if (lines.more) break;
     }
-    const text = found.map((one) => `${String(one.path)}:${String(one.line)}: ${String(one.text)}`).join('\n');
+    const shown = found.map((one) => `${String(one.path)}:${String(one.line)}: ${String(one.text)}`).join('\n');
     return ok(
       { matches: found, count: found.length, more },
-      text === '' ? `No line contains ${JSON.stringify(query)}` : text,
+      shown === '' ? `No line contains ${JSON.stringify(query)}` : shown,
     );
   },
 });

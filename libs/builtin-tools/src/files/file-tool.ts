@@ -1,4 +1,5 @@
 import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import { text } from '@toolfleet/contracts/json-schema';
 import type { BuiltinMetadata } from '../builtin-tool.js';
 import { globMatcher, type GlobMatcher } from './file-matching.js';
 import type { Entry } from './workspace-store.js';
@@ -23,12 +24,8 @@ export const READING_TOOL = {
 } satisfies Partial<BuiltinMetadata>;
 
 /** The `path` argument. */
-export const PATH: JsonObject = {
-  type: 'string',
-  minLength: 1,
-  maxLength: 1_024,
-  description: 'Path inside the workspace, e.g. "src/main.py"; no absolute paths, no ".."',
-};
+export const toPath = (description: string) => text(description, { minLength: 1, maxLength: 1_024 });
+export const PATH = toPath('Path inside the workspace, e.g. "src/main.py"; no absolute paths, no ".."');
 
 /** An entry as tools return it. */
 export function toEntryOutput(entry: Entry): JsonObject {
@@ -69,8 +66,8 @@ export function decodeText(bytes: Uint8Array, encoding: string): string {
   }
 }
 
-function isBase64(text: string): boolean {
-  return /^[A-Za-z0-9+/]*={0,2}$/.test(text) && text.length % 4 === 0;
+function isBase64(content: string): boolean {
+  return /^[A-Za-z0-9+/]*={0,2}$/.test(content) && content.length % 4 === 0;
 }
 
 function normalize(content: string, encoding: Writable): string {

@@ -1,100 +1,61 @@
 import { ToolError } from '@toolfleet/contracts';
+import { closed, defaulted, flag, text, textChoice } from '@toolfleet/contracts/json-schema';
 import { TextSearch } from '@toolfleet/contracts/text';
 import { defineTool, ok } from '../builtin-tool.js';
-import { decodeText, encodeText, FILE_TOOL, PATH, WRITABLE, type Writable } from './file-tool.js';
-import type { WriteMode } from './workspace-store.js';
+import { decodeText, encodeText, FILE_TOOL, PATH, WRITABLE } from './file-tool.js';
+import { WRITE_MODES } from './workspace-store.js';
 
 /** `file_write`: creates, replaces or extends a file. */
-export const fileWrite = defineTool<
-  { path: string; content: string; encoding?: Writable; mode?: WriteMode },
-  ['workspaces']
->({
+export const fileWrite = defineTool({
   ...FILE_TOOL,
   name: 'file_write',
   description:
     'Write a file of the project workspace; missing directories are made. Replaces the file unless mode says otherwise.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      path: PATH,
-      // minLength 0, because an empty string is a value here, not a missing argument.
-      content: { type: 'string', minLength: 0, maxLength: 8_000_000, description: 'The whole content; may be empty' },
-      encoding: {
-        type: 'string',
-        enum: [...WRITABLE],
-        default: 'utf-8',
-        description: 'How content becomes bytes; base64 for binary files',
-      },
-      mode: {
-        type: 'string',
-        enum: ['overwrite', 'append', 'create'],
-        default: 'overwrite',
-        description: 'create fails when the file exists',
-      },
-    },
-    required: ['path', 'content'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    path: PATH,
+    // minLength 0, because an empty string is a value here, not a missing argument.
+    content: text('The whole content; may be empty', { minLength: 0, maxLength: 8_000_000 }),
+    encoding: defaulted(textChoice(WRITABLE, 'How content becomes bytes; base64 for binary files'), 'utf-8'),
+    mode: defaulted(textChoice(WRITE_MODES, 'create fails when the file exists'), 'overwrite'),
+  }),
   annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
   inputExamples: [{ path: 'notes/todo.md', content: '- call back\n' }],
   dangerous: true,
   needs: ['workspaces'],
-  async handler({ path, content, encoding = 'utf-8', mode = 'overwrite' }, run) {
+  async handler({ path, content, encoding, mode }, run) {
     const bytes = encodeText(content, encoding);
     await run.workspaces.of(run).write(path, bytes, mode);
     return ok({ path, bytes: bytes.length, mode }, `Wrote ${bytes.length} bytes to ${path}`);
   },
 });
 
-interface FileEditArguments {
-  path: string;
-  old_text: string;
-  new_text: string;
-  replace_all?: boolean;
-}
-
 /** Maximum number of replacements, and maximum length of a result in UTF-16 units; both take a few milliseconds. */
 const MAX_REPLACED = 100_000;
 const MAX_RESULT = 16 * 1024 * 1024;
 
 /** `file_edit`: replaces text that must occur exactly once. */
-export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
+export const fileEdit = defineTool({
   ...FILE_TOOL,
   name: 'file_edit',
   description:
     'Replace text in a UTF-8 file of the project workspace. old_text must occur exactly once (include lines around it), ' +
     'unless replace_all is true.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      path: PATH,
-      old_text: {
-        type: 'string',
-        minLength: 1,
-        maxLength: 1_000_000,
-        description: 'Text to replace, exactly as in the file',
-      },
-      // minLength 0, because an empty string is a value here, not a missing argument.
-      new_text: {
-        type: 'string',
-        minLength: 0,
-        maxLength: 1_000_000,
-        description: 'Text to put there; empty deletes old_text',
-      },
-      replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence' },
-    },
-    required: ['path', 'old_text', 'new_text'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    path: PATH,
+    old_text: text('Text to replace, exactly as in the file', { minLength: 1, maxLength: 1_000_000 }),
+    // minLength 0, because an empty string is a value here, not a missing argument.
+    new_text: text('Text to put there; empty deletes old_text', { minLength: 0, maxLength: 1_000_000 }),
+    replace_all: defaulted(flag('Replace every occurrence'), false),
+  }),
   annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
   inputExamples: [{ path: 'src/main.py', old_text: 'debug = True', new_text: 'debug = False' }],
   dangerous: true,
   needs: ['workspaces'],
-  async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll = false }, run) {
+  async handler({ path, old_text: oldText, new_text: newText, replace_all: replaceAll }, run) {
     let replaced = 0;
     await run.workspaces.of(run).change(path, (before) => {
-      const text = decodeText(before, 'utf-8');
-      const pieces = new TextSearch(oldText).split(text, MAX_REPLACED + 1);
+      const whole = decodeText(before, 'utf-8');
+      const pieces = new TextSearch(oldText).split(whole, MAX_REPLACED + 1);
       replaced = pieces.length - 1;
       if (replaced === 0) throw new ToolError('TOOL_ERROR', { message: `old_text does not occur in ${path}` });
       if (replaced > MAX_REPLACED)
@@ -104,7 +65,7 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
           message: `old_text occurs ${replaced} times in ${path}: include more of its surroundings, or set replace_all`,
         });
       }
-      if (text.length + replaced * (newText.length - oldText.length) > MAX_RESULT)
+      if (whole.length + replaced * (newText.length - oldText.length) > MAX_RESULT)
         throw new ToolError('TOOL_ERROR', { message: `The result would have more than ${MAX_RESULT} characters` });
       return Buffer.from(pieces.join(newText));
     });
@@ -113,11 +74,11 @@ export const fileEdit = defineTool<FileEditArguments, ['workspaces']>({
 });
 
 /** `file_mkdir`: creates a directory. Not dangerous, because it only adds an empty directory. */
-export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
+export const fileMkdir = defineTool({
   ...FILE_TOOL,
   name: 'file_mkdir',
   description: 'Create a directory of the project workspace, with missing parents. Succeeds if it already exists.',
-  inputSchema: { type: 'object', properties: { path: PATH }, required: ['path'], additionalProperties: false },
+  inputSchema: closed({ path: PATH }),
   annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: false },
   inputExamples: [{ path: 'reports/2026' }],
   idempotent: true,
@@ -130,25 +91,20 @@ export const fileMkdir = defineTool<{ path: string }, ['workspaces']>({
 });
 
 /** `file_delete`: removes a file, or a directory with its content if `recursive` is set. */
-export const fileDelete = defineTool<{ path: string; recursive?: boolean }, ['workspaces']>({
+export const fileDelete = defineTool({
   ...FILE_TOOL,
   name: 'file_delete',
   description:
     'Delete a file or an empty directory of the project workspace; with recursive, a directory and its content. Cannot be undone.',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      path: PATH,
-      recursive: { type: 'boolean', default: false, description: 'Delete a directory with everything in it' },
-    },
-    required: ['path'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    path: PATH,
+    recursive: defaulted(flag('Delete a directory with everything in it'), false),
+  }),
   annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: false },
   inputExamples: [{ path: 'notes/old.md' }],
   dangerous: true,
   needs: ['workspaces'],
-  async handler({ path, recursive = false }, run) {
+  async handler({ path, recursive }, run) {
     const deleted = await run.workspaces.of(run).remove(path, recursive);
     return ok({ path, deleted }, `Deleted ${path} (${deleted} entr${deleted === 1 ? 'y' : 'ies'})`);
   },

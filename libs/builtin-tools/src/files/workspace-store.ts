@@ -11,7 +11,8 @@ export interface Entry {
 }
 
 /** If the file exists, it is replaced or extended, or the write fails. */
-export type WriteMode = 'overwrite' | 'append' | 'create';
+export const WRITE_MODES = ['overwrite', 'append', 'create'] as const;
+export type WriteMode = (typeof WRITE_MODES)[number];
 
 /**
  * Stores the files of workspaces. Callers have checked the names with `workspacePath`; a store still never follows a link,

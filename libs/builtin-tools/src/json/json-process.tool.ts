@@ -1,28 +1,32 @@
 import { jsonObject, ToolError, type Json, type JsonObject } from '@toolfleet/contracts';
+import {
+  closed,
+  defaulted,
+  flag,
+  integer,
+  maybe,
+  object,
+  text,
+  textChoice,
+  type Schema,
+} from '@toolfleet/contracts/json-schema';
 import { toExactJson } from '@toolfleet/contracts/json-text';
 import { boundsOf, type BoundedJob } from '../bounded/bounded-work.js';
 import { defineTool, ok, required, type ToolOutcome } from '../builtin-tool.js';
 import { parseJson, sortKeys } from './json-document.js';
 
-interface JsonProcessArguments {
-  json_string: string;
-  operation: 'parse' | 'format' | 'minify' | 'query' | 'patch' | 'merge' | 'diff' | 'validate' | 'describe';
-  query?: string;
-  language?: 'jsonpath' | 'jmespath';
-  patch?: Json[] | JsonObject;
-  other?: string;
-  schema?: JsonObject;
-  indent?: number;
-  sort_keys?: boolean;
-}
-
 /** Maximum length of a document in UTF-16 units. */
 const MAX_DOCUMENT = 2_000_000;
 /** Time limit of a query, patch or diff. */
 const JOB_MS = 2_000;
+const PATCH: Schema<Json[] | JsonObject> = {
+  type: ['array', 'object'],
+  description: 'For patch: array of RFC 6902 operations. For merge: RFC 7386 object',
+  items: { type: 'object' },
+};
 
 /** `json_process`: parses, queries, changes and validates JSON text. */
-export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
+export const jsonProcess = defineTool({
   name: 'json_process',
   description:
     'Work on a JSON text. Operations: parse (check and return the value), format (pretty-print), minify, ' +
@@ -31,34 +35,25 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
     'validate (against a JSON Schema), describe (types, keys and sizes). Errors name line and column.',
   category: 'data',
   tags: ['json', 'compute'],
-  inputSchema: {
-    type: 'object',
-    properties: {
-      json_string: { type: 'string', description: 'The JSON text', maxLength: MAX_DOCUMENT },
-      operation: {
-        type: 'string',
-        enum: ['parse', 'format', 'minify', 'query', 'patch', 'merge', 'diff', 'validate', 'describe'],
-        description: 'What to do',
-      },
-      query: { type: 'string', description: 'For query: the JSONPath or JMESPath expression', maxLength: 2_000 },
-      language: {
-        type: 'string',
-        enum: ['jsonpath', 'jmespath'],
-        description: 'For query: its language; without it, an expression that starts with $ is JSONPath',
-      },
-      patch: {
-        type: ['array', 'object'],
-        description: 'For patch: array of RFC 6902 operations. For merge: RFC 7386 object',
-        items: { type: 'object' },
-      },
-      other: { type: 'string', description: 'For diff: the JSON text to compare with', maxLength: MAX_DOCUMENT },
-      schema: { type: 'object', description: 'For validate: the JSON Schema (2020-12)' },
-      indent: { type: 'integer', minimum: 0, maximum: 8, default: 2, description: 'For format: spaces per level' },
-      sort_keys: { type: 'boolean', default: false, description: 'For format and minify: order keys by name' },
-    },
-    required: ['json_string', 'operation'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    json_string: text('The JSON text', { maxLength: MAX_DOCUMENT }),
+    operation: textChoice(
+      ['parse', 'format', 'minify', 'query', 'patch', 'merge', 'diff', 'validate', 'describe'],
+      'What to do',
+    ),
+    query: maybe(text('For query: the JSONPath or JMESPath expression', { maxLength: 2_000 })),
+    language: maybe(
+      textChoice(
+        ['jsonpath', 'jmespath'],
+        'For query: its language; without it, an expression that starts with $ is JSONPath',
+      ),
+    ),
+    patch: maybe(PATCH),
+    other: maybe(text('For diff: the JSON text to compare with', { maxLength: MAX_DOCUMENT })),
+    schema: maybe(object('For validate: the JSON Schema (2020-12)')),
+    indent: defaulted(integer('For format: spaces per level', { minimum: 0, maximum: 8 }), 2),
+    sort_keys: defaulted(flag('For format and minify: order keys by name'), false),
+  }),
   inputExamples: [
     { json_string: '{"items":[{"n":1},{"n":2}]}', operation: 'query', query: '$.items[?@.n > 1]' },
     { json_string: '{"a":1}', operation: 'patch', patch: [{ op: 'replace', path: '/a', value: 2 }] },
@@ -77,7 +72,7 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       case 'parse':
         return show(value);
       case 'format':
-        return asText(toExactJson(args.sort_keys ? sortKeys(value) : value, args.indent ?? 2));
+        return asText(toExactJson(args.sort_keys ? sortKeys(value) : value, args.indent));
       case 'minify':
         return asText(toExactJson(args.sort_keys ? sortKeys(value) : value));
       case 'query': {
@@ -107,8 +102,8 @@ export const jsonProcess = defineTool<JsonProcessArguments, ['bounded']>({
       case 'validate': {
         const schema = toExactJson(required(args.schema, 'schema', 'validate'));
         const violations = await withBounds({ kind: 'validate', document, schema });
-        const text = violations.length === 0 ? 'Valid' : violations.map((one) => String(one.message)).join('\n');
-        return ok({ valid: violations.length === 0, faults: violations }, text);
+        const shown = violations.length === 0 ? 'Valid' : violations.map((one) => String(one.message)).join('\n');
+        return ok({ valid: violations.length === 0, faults: violations }, shown);
       }
       case 'describe':
         return show(describe(value, 0));
@@ -120,8 +115,8 @@ function show(value: Json, metadata?: JsonObject): ToolOutcome {
   return ok({ result: value }, JSON.stringify(value), { metadata });
 }
 
-function asText(text: string): ToolOutcome {
-  return ok({ result: text }, text);
+function asText(result: string): ToolOutcome {
+  return ok({ result }, result);
 }
 
 /** Checks the JSON Pointers of all operations before any is applied. */

@@ -1,30 +1,16 @@
 import { jsonObject, ToolError, type JsonObject } from '@toolfleet/contracts';
+import {
+  closed,
+  defaulted,
+  flag,
+  integer,
+  maybe,
+  text as textField,
+  textChoice,
+} from '@toolfleet/contracts/json-schema';
 import { boundsOf, type BoundedJob, type RegexMatch } from '../bounded/bounded-work.js';
 import { defineTool, ok, required, type ToolOutcome } from '../builtin-tool.js';
-import {
-  CASES,
-  EXTRACTABLE,
-  operateOnText,
-  type Case,
-  type Extractable,
-  type TextOperation,
-} from './text-operations.js';
-
-interface TextProcessArguments {
-  text: string;
-  operation: 'count' | 'case' | 'replace' | 'regex' | 'extract' | 'split' | 'similarity' | 'summary' | 'trim' | 'lines';
-  to?: Case;
-  find?: string;
-  replace_with?: string;
-  use_regex?: boolean;
-  flags?: string;
-  what?: Extractable;
-  separator?: string;
-  other?: string;
-  limit?: number;
-  unique?: boolean;
-  sort?: boolean;
-}
+import { CASES, EXTRACTABLE, operateOnText, type TextOperation } from './text-operations.js';
 
 const MAX_TEXT = 1_000_000;
 /** Maximum length of texts to compare; edit distance costs the product of their lengths. */
@@ -37,7 +23,7 @@ const MAX_INLINE_TEXT = 8_192;
 const TEXT_MS = 5_000;
 
 /** `text_process`: counts, searches and transforms text. */
-export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
+export const textProcess = defineTool({
   name: 'text_process',
   description:
     'Work on a text. Operations: count (characters, words, lines, sentences, bytes), case (to upper, lower, title, sentence, ' +
@@ -48,46 +34,25 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
     'A pattern that needs longer than a second is stopped.',
   category: 'data',
   tags: ['text', 'compute'],
-  inputSchema: {
-    type: 'object',
-    properties: {
-      // minLength 0: an empty text is a value here, not a missing argument.
-      text: { type: 'string', description: 'The text; may be empty', minLength: 0, maxLength: MAX_TEXT },
-      operation: {
-        type: 'string',
-        enum: ['count', 'case', 'replace', 'regex', 'extract', 'split', 'similarity', 'summary', 'trim', 'lines'],
-        description: 'What to do',
-      },
-      to: { type: 'string', enum: [...CASES], description: 'For case: the form wanted' },
-      find: {
-        type: 'string',
-        minLength: 1,
-        maxLength: 2_000,
-        description: 'For replace: text or pattern; for regex: pattern',
-      },
-      replace_with: { type: 'string', maxLength: 100_000, description: 'For replace: the new text (default empty)' },
-      use_regex: {
-        type: 'boolean',
-        default: false,
-        description: 'For replace and split: treat find or separator as a regular expression',
-      },
-      flags: { type: 'string', pattern: '^[dgimsuvy]{0,7}$', description: 'Flags of a regular expression, e.g. "i"' },
-      what: { type: 'string', enum: [...EXTRACTABLE], description: 'For extract: what to collect' },
-      separator: { type: 'string', maxLength: 2_000, description: 'For split: where to cut (default: line ends)' },
-      other: { type: 'string', maxLength: MAX_COMPARED, description: 'For similarity: the text to compare with' },
-      limit: {
-        type: 'integer',
-        minimum: 1,
-        maximum: 10_000,
-        default: 1_000,
-        description: 'Most matches, parts or replacements',
-      },
-      unique: { type: 'boolean', default: false, description: 'For lines and extract: leave out repetitions' },
-      sort: { type: 'boolean', default: false, description: 'For lines: order by code point' },
-    },
-    required: ['text', 'operation'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    // minLength 0: an empty text is a value here, not a missing argument.
+    text: textField('The text; may be empty', { minLength: 0, maxLength: MAX_TEXT }),
+    operation: textChoice(
+      ['count', 'case', 'replace', 'regex', 'extract', 'split', 'similarity', 'summary', 'trim', 'lines'],
+      'What to do',
+    ),
+    to: maybe(textChoice(CASES, 'For case: the form wanted')),
+    find: maybe(textField('For replace: text or pattern; for regex: pattern', { minLength: 1, maxLength: 2_000 })),
+    replace_with: maybe(textField('For replace: the new text (default empty)', { maxLength: 100_000 })),
+    use_regex: defaulted(flag('For replace and split: treat find or separator as a regular expression'), false),
+    flags: maybe(textField('Flags of a regular expression, e.g. "i"', { pattern: '^[dgimsuvy]{0,7}$' })),
+    what: maybe(textChoice(EXTRACTABLE, 'For extract: what to collect')),
+    separator: maybe(textField('For split: where to cut (default: line ends)', { maxLength: 2_000 })),
+    other: maybe(textField('For similarity: the text to compare with', { maxLength: MAX_COMPARED })),
+    limit: defaulted(integer('Most matches, parts or replacements', { minimum: 1, maximum: 10_000 }), 1_000),
+    unique: defaulted(flag('For lines and extract: leave out repetitions'), false),
+    sort: defaulted(flag('For lines: order by code point'), false),
+  }),
   inputExamples: [
     { text: 'Hello world', operation: 'case', to: 'snake' },
     { text: 'a1 b22', operation: 'regex', find: '([a-z])(\\d+)' },
@@ -102,8 +67,7 @@ export const textProcess = defineTool<TextProcessArguments, ['bounded']>({
       run.bounded.run(job, { timeoutMs, ...boundsOf(run) });
     const operate = async (work: TextOperation) =>
       work.text.length <= MAX_INLINE_TEXT ? operateOnText(work) : withBounds({ kind: 'text', work }, TEXT_MS);
-    const { text, unique = false, sort = false } = args;
-    const limit = args.limit ?? 1_000;
+    const { text, unique, sort, limit } = args;
     switch (args.operation) {
       case 'count':
       case 'summary':

@@ -1,23 +1,21 @@
 import { isToolError, type JsonObject } from '@toolfleet/contracts';
+import { closed, defaulted, integer, list, text, textChoice } from '@toolfleet/contracts/json-schema';
 import { boundsOf } from '../bounded/bounded-work.js';
 import { defineTool, ok } from '../builtin-tool.js';
 import type { ReadPage } from './page-reader.js';
-import { EXTRACT_TYPES, type ExtractType } from './extract-page.js';
-
-/** Maximum length of the content of a page in characters. */
-const MAX_CHARACTERS = 100_000;
+import { EXTRACT_TYPES } from './extract-page.js';
 
 /** The `extract_type` argument. */
-const EXTRACT_TYPE: JsonObject = {
-  type: 'string',
-  enum: [...EXTRACT_TYPES],
-  default: 'text',
-  description:
+const EXTRACT_TYPE = defaulted(
+  textChoice(
+    EXTRACT_TYPES,
     'text: main content as Markdown; links: all links; structured: title, headings, metadata, links and content',
-};
+  ),
+  'text',
+);
 
 /** `fetch_page`: reads the main text, links or metadata of a page. */
-export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; max_characters?: number }, ['pages']>({
+export const fetchPage = defineTool({
   name: 'fetch_page',
   description:
     'Fetch one web page and read it: the main content as Markdown, its links, or its structure. Reads HTML, PDF and text. ' +
@@ -25,29 +23,18 @@ export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; m
   category: 'search',
   tags: ['crawler', 'web'],
   toolset: 'web',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      url: { type: 'string', description: 'Address of the page, with https://', minLength: 8, maxLength: 2_048 },
-      extract_type: EXTRACT_TYPE,
-      max_characters: {
-        type: 'integer',
-        minimum: 500,
-        maximum: MAX_CHARACTERS,
-        default: 20_000,
-        description: 'Longest content returned',
-      },
-    },
-    required: ['url'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    url: text('Address of the page, with https://', { minLength: 8, maxLength: 2_048 }),
+    extract_type: EXTRACT_TYPE,
+    max_characters: defaulted(integer('Longest content returned', { minimum: 500, maximum: 100_000 }), 20_000),
+  }),
   inputExamples: [{ url: 'https://example.com/article' }],
   annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: true },
   idempotent: true,
   timeoutSeconds: 30,
   rateLimit: 120,
   needs: ['pages'],
-  async handler({ url, extract_type: what = 'text', max_characters: limit = 20_000 }, run) {
+  async handler({ url, extract_type: what, max_characters: limit }, run) {
     const page = cutPage(await run.pages.read(url, what, boundsOf(run)), limit);
     return ok(page, toPageText(page), { metadata: { untrusted: true, source: page.url } });
   },
@@ -55,9 +42,8 @@ export const fetchPage = defineTool<{ url: string; extract_type?: ExtractType; m
 
 /** Cuts the content of a page, and marks the page as truncated. */
 function cutPage(page: ReadPage, limit: number): ReadPage {
-  const { text } = page;
-  if (text === undefined || text.length <= limit) return page;
-  return { ...page, text: text.slice(0, limit), truncated: true, characters: text.length };
+  if (page.text === undefined || page.text.length <= limit) return page;
+  return { ...page, text: page.text.slice(0, limit), truncated: true, characters: page.text.length };
 }
 
 /** The text of a page for the model. */
@@ -67,13 +53,12 @@ function toPageText(page: ReadPage): string {
   return `${head}\n${(page.links ?? []).map((link) => `- ${link.text || link.url}: ${link.url}`).join('\n')}`;
 }
 
-const MAX_URLS = 10;
 /** Maximum length of the content of a page of crawl_batch; ten of them must fit into one result. */
 const MAX_CRAWLED_CHARACTERS = 20_000;
 const SHOWN = 300;
 
 /** `crawl_batch`: reads several pages in parallel. */
-export const crawlBatch = defineTool<{ urls: string[]; extract_type?: ExtractType }, ['pages']>({
+export const crawlBatch = defineTool({
   name: 'crawl_batch',
   description:
     'Fetch up to 10 web pages at once and read them like fetch_page. Pages that fail are reported together with those that ' +
@@ -81,29 +66,21 @@ export const crawlBatch = defineTool<{ urls: string[]; extract_type?: ExtractTyp
   category: 'search',
   tags: ['crawler', 'web'],
   toolset: 'web',
-  inputSchema: {
-    type: 'object',
-    properties: {
-      urls: {
-        type: 'array',
-        items: { type: 'string', minLength: 8, maxLength: 2_048 },
-        minItems: 1,
-        maxItems: MAX_URLS,
-        description: 'Addresses, with https://',
-      },
-      extract_type: EXTRACT_TYPE,
-    },
-    required: ['urls'],
-    additionalProperties: false,
-  },
+  inputSchema: closed({
+    urls: list(text(undefined, { minLength: 8, maxLength: 2_048 }), 'Addresses, with https://', {
+      minItems: 1,
+      maxItems: 10,
+    }),
+    extract_type: EXTRACT_TYPE,
+  }),
   inputExamples: [{ urls: ['https://example.com/a', 'https://example.com/b'] }],
   annotations: { readOnlyHint: true, destructiveHint: false, openWorldHint: true },
   idempotent: true,
   timeoutSeconds: 60,
   rateLimit: 30,
   needs: ['pages'],
-  async handler({ urls, extract_type: what = 'text' }, run) {
-    const unique = [...new Set(urls)].slice(0, MAX_URLS);
+  async handler({ urls, extract_type: what }, run) {
+    const unique = [...new Set(urls)];
     let done = 0;
     const readOne = async (url: string): Promise<JsonObject> => {
       try {

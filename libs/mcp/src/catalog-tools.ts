@@ -3,13 +3,13 @@ import { isJsonObject, toToolError, type Json, type JsonObject } from '@toolflee
 import {
   choice,
   closed,
+  defaulted,
   integer,
   list,
   maybe,
   object,
   record,
   text,
-  type Schema,
 } from '@toolfleet/contracts/json-schema';
 import {
   GATEWAY_TOOLS,
@@ -55,10 +55,7 @@ function searchDefinition(detail: ToolDetail, next: string): RegisteredTool {
     description: `Finds tools by what they do; without a query, lists them page by page. ${next}`,
     input_schema: closed({
       query: maybe(text('What the tool should do, in a few words', { minLength: 1 })),
-      detail: maybe({
-        ...choice(TOOL_DETAILS, 'names; summary: with descriptions; full: with schemas'),
-        default: detail,
-      } as Schema<ToolDetail>),
+      detail: defaulted(choice(TOOL_DETAILS, 'names; summary: with descriptions; full: with schemas'), detail),
       category: maybe(text('Only tools of this category or tag')),
       source: maybe(text('Only tools of this server or API')),
       limit: maybe(
@@ -93,7 +90,7 @@ export const CODE_SURFACE: readonly RegisteredTool[] = [
     description: 'Typed Python stubs of tools by name, as run_program calls them; or their JSON schemas.',
     input_schema: closed({
       names: list(text(), undefined, { minItems: 1, maxItems: MAX_NAMES }),
-      format: maybe({ ...choice(['python', 'json']), default: 'python' }),
+      format: defaulted(choice(['python', 'json']), 'python'),
     }),
   },
   searchDefinition('summary', `Read the arguments of those you need with ${DESCRIBE_TOOLS}.`),

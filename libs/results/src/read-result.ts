@@ -1,7 +1,24 @@
+import type { JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
+import { closed, defaulted, integer, maybe, text, type Value } from '@toolfleet/contracts/json-schema';
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { actingUserId, Executor, type Call } from '@toolfleet/engine';
 import { PAGE_CHARS, showPart, type ResultReader } from './result-reader.js';
+
+const ARGUMENTS = closed({
+  handle: text('Handle of the result', { minLength: 1, maxLength: 255 }),
+  select: maybe(
+    text('Expression, such as "$.items[0:20]" (JSONPath) or "items[*].{id: id, name: name}" (JMESPath)', {
+      minLength: 1,
+      maxLength: 1_000,
+    }),
+  ),
+  offset: defaulted(integer('Without select: first character of the page', { minimum: 0 }), 0),
+  limit: defaulted(
+    integer('Without select: most characters of the page', { minimum: 1, maximum: PAGE_CHARS.most }),
+    PAGE_CHARS.default,
+  ),
+});
 
 /** Definition of `read_result`, served by the gateway itself. It is free, and never cached because access may end. */
 export const READ_RESULT: RegisteredTool = {
@@ -12,28 +29,7 @@ export const READ_RESULT: RegisteredTool = {
     'its text (JSON as one line). A result that is too large to show comes as such a handle, with its shape.',
   category: 'data',
   tags: ['results', 'json'],
-  input_schema: {
-    type: 'object',
-    properties: {
-      handle: { type: 'string', description: 'Handle of the result', minLength: 1, maxLength: 255 },
-      select: {
-        type: 'string',
-        description: 'Expression, such as "$.items[0:20]" (JSONPath) or "items[*].{id: id, name: name}" (JMESPath)',
-        minLength: 1,
-        maxLength: 1_000,
-      },
-      offset: { type: 'integer', description: 'Without select: first character of the page', minimum: 0, default: 0 },
-      limit: {
-        type: 'integer',
-        description: 'Without select: most characters of the page',
-        minimum: 1,
-        maximum: PAGE_CHARS.most,
-        default: PAGE_CHARS.default,
-      },
-    },
-    required: ['handle'],
-    additionalProperties: false,
-  },
+  input_schema: ARGUMENTS,
   binding: { kind: 'result' },
   source: { kind: 'builtin', name: 'gateway' },
   rate_limit: 600,
@@ -55,13 +51,8 @@ export class ResultExecutor extends Executor {
     const { principal, context } = request;
     const { session_id: id } = context;
     const session = typeof id === 'string' ? { id, userId: actingUserId(request) } : undefined;
-    const { handle, select, offset, limit } = args as {
-      handle: string;
-      select?: string;
-      offset: number;
-      limit: number;
-    };
-    const part = await this.reader.read({ principal, session, signal }, handle, { select, offset, limit });
+    const { handle, ...asked } = args as Value<typeof ARGUMENTS> & JsonObject;
+    const part = await this.reader.read({ principal, session, signal }, handle, asked);
     return { ok: true, output: part.output ?? part, text: showPart(part), metadata: {} };
   }
 }

@@ -12,6 +12,7 @@ import {
   CALL_SCHEMA,
   CANCEL_SCHEMA,
   LIST_SCHEMA,
+  type CancelMessage,
   type ListMessage,
   SPEND_SCHEMA,
 } from './call.schema.js';
@@ -79,13 +80,13 @@ export class CallEndpoint {
   }
 
   @Endpoint(SUBJECTS.toolCancel, { schema: CANCEL_SCHEMA })
-  async cancel(message: { call_id: string }, context: EndpointContext): Promise<{ call_id: string; state: CallState }> {
+  async cancel(message: CancelMessage, context: EndpointContext): Promise<{ call_id: string; state: CallState }> {
     const caller = this.nats.caller(context);
     return { call_id: message.call_id, state: await this.async.cancel(caller, message.call_id) };
   }
 
   @Endpoint(`${SUBJECTS.toolCancel}.*`, { schema: CANCEL_SCHEMA })
-  tenantCancel(message: { call_id: string }, context: EndpointContext) {
+  tenantCancel(message: CancelMessage, context: EndpointContext) {
     return this.cancel(message, context);
   }
 }

@@ -1,14 +1,24 @@
 import type { JsonObject } from '@toolfleet/contracts';
 import { callFieldSchemas } from '@toolfleet/contracts/call-fields';
+import type { SpendMessage } from '@toolfleet/contracts/budget';
+import {
+  choice,
+  closed,
+  integer,
+  maybe,
+  object,
+  orEmpty,
+  text,
+  type Schema,
+  type Value,
+} from '@toolfleet/contracts/json-schema';
+
+const toolName = text(undefined, { minLength: 1, maxLength: 200 });
 
 /** Body of `tool.call`: `CallMessage`. Unknown fields are refused. */
 export const CALL_SCHEMA: JsonObject = {
   type: 'object',
-  properties: {
-    name: { type: 'string', minLength: 1, maxLength: 200 },
-    arguments: { type: 'object' },
-    ...callFieldSchemas('nats'),
-  },
+  properties: { name: toolName, arguments: object(), ...callFieldSchemas('nats') },
   required: ['name', 'arguments'],
   additionalProperties: false,
 };
@@ -23,41 +33,26 @@ export const BATCH_SCHEMA: JsonObject = {
 };
 
 /** Body of `tool.list`; may be empty. With `query` the tools for a task in words, best first. */
-export interface ListMessage {
-  category?: string;
-  query?: string;
-  limit?: number;
-}
-export const LIST_SCHEMA: JsonObject = {
-  type: ['object', 'null'],
-  properties: {
-    category: { type: 'string', maxLength: 64 },
-    query: { type: 'string', minLength: 1, maxLength: 10_000 },
-    limit: { type: 'integer', minimum: 1, maximum: 500 },
-  },
-  additionalProperties: false,
-};
+export const LIST_SCHEMA = orEmpty(
+  closed({
+    category: maybe(text(undefined, { maxLength: 64 })),
+    query: maybe(text(undefined, { minLength: 1, maxLength: 10_000 })),
+    limit: maybe(integer(undefined, { minimum: 1, maximum: 500 })),
+  }),
+);
+export type ListMessage = Value<typeof LIST_SCHEMA>;
 
-const amount = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
+const amount = integer(undefined, { minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 
-/** Body of `tool.spend`: `SpendMessage`. */
-export const SPEND_SCHEMA: JsonObject = {
-  type: 'object',
-  properties: {
-    op: { enum: ['hold', 'settle', 'release'] },
-    slice: { type: 'string', pattern: '^[A-Za-z0-9-]{1,64}$' },
-    tool: { type: 'string', minLength: 1, maxLength: 200 },
-    tokens: amount,
-    micro_usd: amount,
-  },
-  required: ['op', 'slice', 'tool', 'tokens', 'micro_usd'],
-  additionalProperties: false,
-};
+/** Body of `tool.spend`. */
+export const SPEND_SCHEMA: Schema<SpendMessage> = closed({
+  op: choice(['hold', 'settle', 'release']),
+  slice: text(undefined, { pattern: '^[A-Za-z0-9-]{1,64}$' }),
+  tool: toolName,
+  tokens: amount,
+  micro_usd: amount,
+});
 
 /** Body of `tool.cancel`. */
-export const CANCEL_SCHEMA: JsonObject = {
-  type: 'object',
-  properties: { call_id: { type: 'string', minLength: 1, maxLength: 64 } },
-  required: ['call_id'],
-  additionalProperties: false,
-};
+export const CANCEL_SCHEMA = closed({ call_id: text(undefined, { minLength: 1, maxLength: 64 }) });
+export type CancelMessage = Value<typeof CANCEL_SCHEMA>;

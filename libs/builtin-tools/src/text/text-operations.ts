@@ -123,7 +123,7 @@ export const EXTRACTABLE = [
   'ip_addresses',
   'phone_numbers',
 ] as const;
-export type Extractable = (typeof EXTRACTABLE)[number];
+type Extractable = (typeof EXTRACTABLE)[number];
 
 /**
  * Linear-time patterns: without nested or adjacent overlapping repetition, and with bounded repetition where a match could

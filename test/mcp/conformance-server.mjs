@@ -2,20 +2,27 @@
 import { randomBytes } from 'node:crypto';
 import { SystemClock } from '@toolfleet/resilience';
 import { ConformanceEndpoint } from './conformance-endpoint.mjs';
-import { serve } from './served-endpoint.mjs';
+import { IDLE, serve } from './served-endpoint.mjs';
 
 const principal = { tenantId: 't', userId: 'conformance', roles: [], tools: ['*'], via: 'local' };
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 const clock = new SystemClock();
 const endpoint = new ConformanceEndpoint(
   {
+    ...IDLE,
     authenticate: async () => principal,
     searchTools: async () => [],
     requestState: { seal: () => randomBytes(16).toString('hex'), open: () => null },
     clock,
-    onFault: process.env.MCP_DEBUG ? (error) => console.error(error) : undefined,
+    ...(process.env.MCP_DEBUG && { onFault: (error) => console.error(error) }),
   },
-  { version: '0.1.0', maxCallMs: 120_000, listTtlMs: 300_000, maxBodyBytes: MAX_BODY_BYTES },
+  {
+    version: '0.1.0',
+    maxCallMs: 120_000,
+    listTtlMs: 300_000,
+    inlineBytes: Infinity,
+    maxBodyBytes: MAX_BODY_BYTES,
+  },
 );
 const port = await serve(endpoint, { clock, maxBodyBytes: MAX_BODY_BYTES, port: Number(process.argv[2] ?? 0) });
 console.log(JSON.stringify({ port }));

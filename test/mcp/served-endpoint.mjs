@@ -13,6 +13,22 @@ export async function serve(endpoint, { clock, maxBodyBytes, port = 0 }) {
   return fastify.server.address().port;
 }
 
+/** What an endpoint needs of a fleet besides its tools, where nothing happens. */
+export const IDLE = {
+  toolsetInstructions: async () => undefined,
+  endCall: () => undefined,
+  watchGrant: () => ({ stop: () => undefined }),
+  refusalOf: async () => undefined,
+  onFault: () => undefined,
+  countCalls: async () => undefined,
+  selectToolset: (principal) => principal,
+  onCatalogChanged: () => () => undefined,
+  cancellations: { track: () => () => undefined, cancel: () => undefined },
+  projects: { choose: () => ({}) },
+  streams: { enter: () => () => undefined },
+  metrics: { durations: { observe: () => undefined }, toolLabel: () => 'other' },
+};
+
 const DONE = {
   ok: true,
   output: null,
@@ -44,6 +60,7 @@ export function serveEcho(tools, clock, called = () => undefined) {
   }));
   const endpoint = new McpEndpoint(
     {
+      ...IDLE,
       authenticate: async () => principal,
       listTools: async () => definitions,
       executeCall: async (request) => {
@@ -54,7 +71,13 @@ export function serveEcho(tools, clock, called = () => undefined) {
       requestState: { seal: () => '', open: () => null },
       clock,
     },
-    { version: '1', maxCallMs: 10_000, listTtlMs: 300_000, ...limits },
+    {
+      version: '1',
+      maxCallMs: 10_000,
+      listTtlMs: 300_000,
+      inlineBytes: Infinity,
+      ...limits,
+    },
   );
   return serve(endpoint, { clock, ...limits });
 }

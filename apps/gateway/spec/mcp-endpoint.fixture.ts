@@ -14,8 +14,9 @@ import {
 import type { RegisteredTool } from '@toolfleet/contracts/tool-definition';
 import { SystemClock } from '@toolfleet/resilience';
 import Fastify from 'fastify';
-import { SignedTokens } from '@toolfleet/access';
-import { sealedStates } from '@toolfleet/mcp';
+import { Projects, SignedTokens } from '@toolfleet/access';
+import { CallCancellations, sealedStates } from '@toolfleet/mcp';
+import { createMetrics, OTHER_LABEL } from '@toolfleet/telemetry';
 import type { McpEndpointDeps, McpEndpointOptions } from '../src/mcp/endpoint-deps.js';
 import { McpEndpoint } from '../src/mcp/mcp-endpoint.js';
 import { BodyReader } from '../src/server/body-reader.js';
@@ -131,6 +132,25 @@ async function engine(request: CallRequest): Promise<CallResult> {
 /** Revision of the definition of `careful`. */
 const REVISION = 'r1';
 
+/** The rest of a fleet, in which nothing happens. */
+const IDLE = {
+  toolsetInstructions: async () => undefined,
+  endCall: () => undefined,
+  watchGrant: () => ({ changed: async () => false, stop: () => undefined }),
+  refusalOf: async () => undefined,
+  onFault: () => undefined,
+  countCalls: async () => undefined,
+  selectToolset: (principal: Principal) => principal,
+  onCatalogChanged: () => () => undefined,
+  cancellations: new CallCancellations(clock, { publish: () => undefined, subscribe: () => undefined as never }),
+  projects: new Projects(),
+  streams: { enter: () => () => undefined },
+  metrics: {
+    durations: createMetrics({ version: '0', revision: '0' }).mcpServerDuration,
+    toolLabel: () => OTHER_LABEL,
+  },
+} satisfies Partial<McpEndpointDeps>;
+
 interface ServedEndpoint {
   url: string;
   port: number;
@@ -162,6 +182,7 @@ export async function serveEndpoint(
       searchTools: async (_principal, query, limit) => TOOLS.filter(({ name }) => query.includes(name)).slice(0, limit),
       requestState: sealedStates(tokens, clock),
       clock,
+      ...IDLE,
       ...deps,
     },
     {
@@ -171,6 +192,7 @@ export async function serveEndpoint(
       maxBodyBytes: 1_000_000,
       surface: 'list',
       searchAbove: 200,
+      inlineBytes: Number.POSITIVE_INFINITY,
       issuer: 'https://login.example',
       ...options,
     },

@@ -34,10 +34,9 @@ export class CallCancellations {
   private readonly early = new Map<string, EpochMs>();
   private isListening = false;
 
-  /** @param nats absent: cancellations reach calls of this replica only */
   constructor(
     private readonly clock: Clock,
-    private readonly nats?: Pick<NatsClient, 'publish' | 'subscribe'>,
+    private readonly nats: Pick<NatsClient, 'publish' | 'subscribe'>,
   ) {}
 
   /** Tracks a call from before it starts, and aborts it when its client cancels the request. @returns ends this */
@@ -60,7 +59,7 @@ export class CallCancellations {
     this.listen();
     const key = toKey(request);
     const hasSession = request.session !== undefined;
-    if (!this.cancelHere(key, hasSession)) this.nats?.publish(SUBJECTS.mcpCancel, { key, has_session: hasSession });
+    if (!this.cancelHere(key, hasSession)) this.nats.publish(SUBJECTS.mcpCancel, { key, has_session: hasSession });
   }
 
   /** @returns whether this replica runs the call */
@@ -83,7 +82,7 @@ export class CallCancellations {
   }
 
   private listen(): void {
-    if (this.isListening || !this.nats) return;
+    if (this.isListening) return;
     try {
       this.nats.subscribe(SUBJECTS.mcpCancel, ({ body }) => {
         if (!isJsonObject(body) || typeof body['key'] !== 'string') return;

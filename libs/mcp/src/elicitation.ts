@@ -74,7 +74,7 @@ export interface OpenRequest {
   relay: ElicitationRelay;
   clock: Clock;
   /** Why the principal may not go on by now, such as a revoked key; undefined if it may. */
-  refusalOf?: ((principal: Principal) => Promise<ToolError | undefined>) | undefined;
+  refusalOf(principal: Principal): Promise<ToolError | undefined>;
 }
 
 /**
@@ -103,7 +103,7 @@ export async function askClient(
     const sent = server.server.transport?.send(request, { relatedRequestId });
     const answer = await Promise.race([Promise.resolve(sent).then(() => awaited.answer), stopped.promise]);
     // The person may have taken minutes: a key revoked in the meantime must not start the call.
-    const voided = await refusalOf?.(from);
+    const voided = await refusalOf(from);
     if (voided) throw voided;
     return answer;
   } finally {

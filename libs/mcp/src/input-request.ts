@@ -103,7 +103,7 @@ export async function runAsking<T>(
     try {
       return await decision();
     } catch (error) {
-      if (isHeld) deps.endCall?.(request.callId);
+      if (isHeld) deps.endCall(request.callId);
       await run({ ...request, approval: undefined, mode: { kind: 'refused', reason: toToolError(error) } });
       throw error;
     }
@@ -112,7 +112,7 @@ export async function runAsking<T>(
     const { source, waiting } = await orRefuse(() => readWaitingCall(context, request, binding, states));
     request = { ...request, ...waiting };
     // Before the call runs: the account may be connected while it does.
-    if (source !== undefined) grant = deps.watchGrant?.(principal, source);
+    if (source !== undefined) grant = deps.watchGrant(principal, source);
     for (let rounds = 0; ; rounds += 1) {
       try {
         if (refusal) throw refusal;
@@ -142,7 +142,7 @@ export async function runAsking<T>(
           const open = { server, context, relay, clock, refusalOf };
           if (account) {
             await elicitAccount(account, request, open);
-            grant = deps.watchGrant?.(principal, account.source);
+            grant = deps.watchGrant(principal, account.source);
             return {};
           }
           if (input) return elicitInput(input, request, open);

@@ -77,7 +77,7 @@ export async function createMcpServer(deps: McpServerDeps, request: McpRequestCo
       },
     },
     surface,
-    await deps.toolsetInstructions?.(principal),
+    await deps.toolsetInstructions(principal),
     operation,
   );
 

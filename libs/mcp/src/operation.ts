@@ -29,7 +29,7 @@ export interface OperationMetrics {
 
 interface McpOperationDeps {
   clock: Clock;
-  metrics?: OperationMetrics;
+  metrics: OperationMetrics;
 }
 
 /** A request or notification as JSON-RPC defines it. */
@@ -128,26 +128,24 @@ export class Operation {
     return knownRevision(this.request.headers['mcp-protocol-version'] ?? asked);
   }
 
-  private end(metrics: OperationMetrics | undefined, seconds: number): void {
+  private end(metrics: OperationMetrics, seconds: number): void {
     const { facts, span, statusCode, failure } = this;
     const tool = this.tool && originalOf(this.tool);
     const isCall = facts.method === 'tools/call';
     const version = this.readRevision();
-    if (metrics) {
-      const labels: OperationLabels = {
-        [LABEL.mcpMethod]: facts.method,
-        [LABEL.networkTransport]: 'tcp',
-        [LABEL.networkProtocolName]: 'http',
-      };
-      if (isCall) {
-        labels[LABEL.operationName] = EXECUTE_TOOL;
-        labels[LABEL.toolName] = metrics.toolLabel(tool);
-      }
-      if (version !== undefined) labels[LABEL.mcpProtocolVersion] = version;
-      if (statusCode !== undefined) labels[LABEL.rpcStatusCode] = statusCode;
-      if (failure) labels[LABEL.errorType] = failure.type;
-      metrics.durations.observe(labels, seconds);
+    const labels: OperationLabels = {
+      [LABEL.mcpMethod]: facts.method,
+      [LABEL.networkTransport]: 'tcp',
+      [LABEL.networkProtocolName]: 'http',
+    };
+    if (isCall) {
+      labels[LABEL.operationName] = EXECUTE_TOOL;
+      labels[LABEL.toolName] = metrics.toolLabel(tool);
     }
+    if (version !== undefined) labels[LABEL.mcpProtocolVersion] = version;
+    if (statusCode !== undefined) labels[LABEL.rpcStatusCode] = statusCode;
+    if (failure) labels[LABEL.errorType] = failure.type;
+    metrics.durations.observe(labels, seconds);
     if (!span) return;
     span.updateName(tool ? `${facts.method} ${tool.name}` : facts.method);
     span.setAttributes(messageAttributes(this.message, facts));

@@ -14,7 +14,7 @@ import type { WaitingStates } from './waiting-call.js';
 /** Dependencies of the MCP server of a fleet. Optional members switch a feature off when they are missing. */
 export interface McpServerPorts {
   /** Instructions of the caller's toolset; undefined when it has none. */
-  toolsetInstructions?(principal: Principal): Promise<string | undefined>;
+  toolsetInstructions(principal: Principal): Promise<string | undefined>;
   /**
    * Tools the caller may see, in the order of the list. Returns the same array until the catalog changes.
    * @param forApps also tools that only pages of MCP Apps call
@@ -34,11 +34,11 @@ export interface McpServerPorts {
   /** Calls that outlive their request; without it the tasks extension is not offered. */
   tasks?: TaskStore;
   /** Ends work that executors hold for a call without an answer. */
-  endCall?(callId: string): void;
+  endCall(callId: string): void;
   /** Routes answers of 2025 clients to the replica that asked; without it those clients are not asked for approval. */
   elicitation?: ElicitationRelay;
-  /** Notices that a caller connects an account of a source; without it calls do not wait for that. */
-  watchGrant?(principal: Principal, source: string): GrantWatch;
+  /** Notices that a caller connects an account of a source. */
+  watchGrant(principal: Principal, source: string): GrantWatch;
   /** Reads kept results; without it they are not available as resources. */
   readResult?: ResultReader['read'];
   /** Subscriptions to resources of MCP servers; without it there are none. */
@@ -48,9 +48,9 @@ export interface McpServerPorts {
   /** Seals the state of a call that waits for its caller. */
   requestState: WaitingStates;
   /** Why the caller's credential is void by now; undefined while it is valid. */
-  refusalOf?(principal: Principal): Promise<ToolError | undefined>;
+  refusalOf(principal: Principal): Promise<ToolError | undefined>;
   clock: Clock;
-  onFault?(error: unknown): void;
+  onFault(error: unknown): void;
 }
 
 /** Settings of the server. */
@@ -63,8 +63,8 @@ export interface McpServerOptions {
   /** Mode of clients that choose none; `auto`: search above `searchAbove` tools. */
   surface: McpMode | 'auto';
   searchAbove: number;
-  /** Maximum size of a result that is returned whole; absent: every result is. */
-  inlineBytes?: number;
+  /** Maximum size of a result that is returned whole. */
+  inlineBytes: number;
 }
 
 /** Shared by the handlers of all requests. */

@@ -203,7 +203,7 @@ function toRefusal(deps: McpServerDeps, request: CallRequest, error: unknown): C
       `Unknown tool: ${request.target.toolName.slice(0, 200)}${meant}`,
     );
   }
-  if (!isToolError(error)) deps.onFault?.(error);
+  if (!isToolError(error)) deps.onFault(error);
   return renderRefusal(request.callId, request.target.toolName, toToolError(error));
 }
 

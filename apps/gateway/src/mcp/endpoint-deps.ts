@@ -14,23 +14,22 @@ export interface McpEndpointDeps extends McpServerPorts {
   /** The caller of a request, from its raw headers. @throws ToolError UNAUTHENTICATED, RATE_LIMITED */
   authenticate(rawHeaders: readonly string[]): Promise<Principal>;
   /** Counts the messages of a JSON-RPC batch beyond the request that `authenticate` counted. @throws ToolError RATE_LIMITED */
-  countCalls?(principal: Principal, calls: number): Promise<void>;
+  countCalls(principal: Principal, calls: number): Promise<void>;
   /**
-   * The caller with the toolset that its request names (`support`, `support@3`) or that its credential is bound to; without it
-   * there are no toolsets.
+   * The caller with the toolset that its request names (`support`, `support@3`) or that its credential is bound to.
    * @throws ToolError NOT_FOUND, PERMISSION_DENIED, REQUEST_INVALID
    */
-  selectToolset?(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
+  selectToolset(principal: Principal, requested: string | undefined): Principal | Promise<Principal>;
   /** Calls `changed` after every change of the catalog. @returns how to unsubscribe */
-  onCatalogChanged?(changed: () => void): () => void;
-  /** Cancels calls of 2025 clients; without it they can only close their requests. */
-  cancellations?: CallCancellations;
-  /** Which project a call works on; without it calls have none. */
-  projects?: Pick<Projects, 'choose'>;
-  /** Slots for long-lived streams; without it their number is not limited. */
-  streams?: Pick<EventStreams, 'enter'>;
-  /** Counts requests and notifications; without it they are only traced. */
-  metrics?: OperationMetrics;
+  onCatalogChanged(changed: () => void): () => void;
+  /** Cancels calls of 2025 clients. */
+  cancellations: CallCancellations;
+  /** Which project a call works on. */
+  projects: Pick<Projects, 'choose'>;
+  /** Slots for long-lived streams. */
+  streams: Pick<EventStreams, 'enter'>;
+  /** Counts requests and notifications. */
+  metrics: OperationMetrics;
 }
 
 /** Settings of the endpoint. */

@@ -81,7 +81,7 @@ export class McpEndpoint implements Mounted {
   protected readonly deps: McpRequestDeps;
   private readonly inline = new CatalogRenderer('inline');
   protected readonly handler: McpHttpHandler;
-  private readonly unsubscribe: (() => void) | undefined;
+  private readonly unsubscribe: () => void;
   private readonly bus: ListenBus;
   private inFlight = 0;
 
@@ -95,13 +95,13 @@ export class McpEndpoint implements Mounted {
       }
     };
     this.deps = { ...deps, executeCall, options, renderer: new CatalogRenderer() };
-    this.bus = new ListenBus((error) => deps.onFault?.(error));
+    this.bus = new ListenBus(deps.onFault);
     this.handler = createMcpHandler((request) => this.createServer(request), {
       bus: this.bus,
       maxRequestBodySize: options.maxBodyBytes,
       legacy: 'stateless',
     });
-    this.unsubscribe = deps.onCatalogChanged?.(() => {
+    this.unsubscribe = deps.onCatalogChanged(() => {
       this.handler.notify.toolsChanged();
       if (!deps.listFeatures) return;
       this.handler.notify.promptsChanged();
@@ -158,12 +158,7 @@ export class McpEndpoint implements Mounted {
         config: { admitsCallers: true },
         // Before the body is read: the body of an unauthenticated request costs nothing.
         onRequest: (request, reply) => this.admit(request, reply),
-        handler: (request, reply) =>
-          takeOverReply(
-            reply,
-            (out) => this.serve(request, out),
-            (error) => onFault?.(error),
-          ),
+        handler: (request, reply) => takeOverReply(reply, (out) => this.serve(request, out), onFault),
       });
     }
   }
@@ -176,7 +171,7 @@ export class McpEndpoint implements Mounted {
 
   /** Ends the open streams at once. */
   async close(): Promise<void> {
-    this.unsubscribe?.();
+    this.unsubscribe();
     this.deps.sessions?.close();
     await this.handler.close();
   }
@@ -223,12 +218,12 @@ export class McpEndpoint implements Mounted {
     if (foreign !== undefined) return refuse(403, errorResponse(undefined, SERVER_ERROR, foreign));
     try {
       const caller = await deps.authenticate(raw.rawHeaders);
-      request.mcpCaller = deps.selectToolset ? await deps.selectToolset(caller, readToolset(request)) : caller;
+      request.mcpCaller = await deps.selectToolset(caller, readToolset(request));
       request.exchange = this.readExchange(raw, request.mcpCaller);
       return undefined;
     } catch (error) {
       const known = toToolError(error);
-      if (!isToolError(error)) deps.onFault?.(error);
+      if (!isToolError(error)) deps.onFault(error);
       if (known.code === 'UNAUTHENTICATED')
         void reply.header('WWW-Authenticate', challenge(metadataUrl(raw, deps.options, readToolset(request))));
       const body = isToolError(error) ? errorBody(known) : { error: 'Internal error', code: 'INTERNAL' };
@@ -243,7 +238,7 @@ export class McpEndpoint implements Mounted {
     const id = named === undefined ? undefined : String(named);
     return {
       session: exchangeSession(headers),
-      project: this.deps.projects?.choose(principal, 'public', { id }) ?? {},
+      project: this.deps.projects.choose(principal, 'public', { id }),
       waitedMs: waitedMs(request),
     };
   }
@@ -283,7 +278,7 @@ export class McpEndpoint implements Mounted {
     });
     // A stream with a revoked credential ends with a final chunk, unless its client stopped reading.
     onAbort(disconnected.signal, () => out.writableNeedDrain && out.destroy());
-    if (Array.isArray(body) && body.length > 1 && deps.countCalls) {
+    if (Array.isArray(body) && body.length > 1) {
       const refusal = await deps.countCalls(principal, body.length).catch(toToolError);
       if (refusal) return writeJson(out, CATALOGUE[refusal.code].http, JSON.stringify(errorBody(refusal)));
     }
@@ -291,13 +286,13 @@ export class McpEndpoint implements Mounted {
     const session = readSession(raw.headers);
     try {
       readView(raw.url);
-      for (const id of readCancelledIds(body)) deps.cancellations?.cancel({ principal, session, id });
+      for (const id of readCancelledIds(body)) deps.cancellations.cancel({ principal, session, id });
     } catch (error) {
       const { message, code } = toToolError(error);
       return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(undefined, SERVER_ERROR, message));
     }
     const id = readCancellableId(raw.headers, body);
-    const untrack = id === undefined ? undefined : deps.cancellations?.track({ principal, session, id }, disconnected);
+    const untrack = id === undefined ? undefined : deps.cancellations.track({ principal, session, id }, disconnected);
     try {
       await this.answer(request, out, principal, { bytes, body, disconnected });
     } finally {
@@ -324,7 +319,7 @@ export class McpEndpoint implements Mounted {
     if (opensStream(raw, body)) {
       try {
         // SDKs open the stream of a session at once, whether they wait for anything or not.
-        leave = deps.streams?.enter(principal, () => disconnected.abort(), raw.method === 'GET');
+        leave = deps.streams.enter(principal, () => disconnected.abort(), raw.method === 'GET');
       } catch (error) {
         const { message, code } = toToolError(error);
         return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(body, SERVER_ERROR, message));

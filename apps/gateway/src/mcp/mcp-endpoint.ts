@@ -288,8 +288,7 @@ export class McpEndpoint implements Mounted {
       readView(raw.url);
       for (const id of readCancelledIds(body)) deps.cancellations.cancel({ principal, session, id });
     } catch (error) {
-      const { message, code } = toToolError(error);
-      return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(undefined, SERVER_ERROR, message));
+      return writeFailure(request, out, undefined, error);
     }
     const id = readCancellableId(raw.headers, body);
     const untrack = id === undefined ? undefined : deps.cancellations.track({ principal, session, id }, disconnected);
@@ -316,16 +315,10 @@ export class McpEndpoint implements Mounted {
     if (signal.aborted) return void out.writeHead(200, { 'content-type': 'text/event-stream' }).end();
     if (fast !== undefined) return writeJson(out, 200, fast);
     let leave: (() => void) | undefined;
-    if (opensStream(raw, body)) {
-      try {
-        // SDKs open the stream of a session at once, whether they wait for anything or not.
-        leave = deps.streams.enter(principal, () => disconnected.abort(), raw.method === 'GET');
-      } catch (error) {
-        const { message, code } = toToolError(error);
-        return writeRefusal(request, out, CATALOGUE[code].http, errorResponse(body, SERVER_ERROR, message));
-      }
-    }
     try {
+      // SDKs open the stream of a session at once, whether they wait for anything or not.
+      if (opensStream(raw, body))
+        leave = deps.streams.enter(principal, () => disconnected.abort(), raw.method === 'GET');
       const web = toWebRequest(raw, raw.url ?? MCP_PATH, bytes, body, signal);
       const { exchange = { project: {} }, operation } = request;
       const features = requestFeatures(raw.headers, body);
@@ -342,24 +335,25 @@ export class McpEndpoint implements Mounted {
       await request.operation?.refused(response);
       const opened = response.ok && !response.headers.has('mcp-session-id') ? newSessionId(body) : undefined;
       await writeWebResponse(response, out, opened === undefined ? {} : { 'mcp-session-id': opened });
+    } catch (error) {
+      if (!isToolError(error) || out.headersSent) throw error;
+      writeFailure(request, out, body, error);
     } finally {
       leave?.();
     }
   }
 
-  /** Opens the stream of a 2025 client. */
-  private async openStream(session: McpSession, headers: IncomingHttpHeaders, signal: AbortSignal): Promise<Response> {
+  /** Opens the stream of a 2025 client. @throws ToolError QUEUE_FULL, SERVICE_UNAVAILABLE */
+  private openStream(session: McpSession, headers: IncomingHttpHeaders, signal: AbortSignal): Promise<Response> {
     const { deps, bus } = this;
     const find = (address: string) => findSubscribable(deps, session.principal, address);
-    try {
-      return await deps.sessions!.open(session, { headers, signal, bus, find });
-    } catch (error) {
-      const { message, code } = toToolError(error);
-      return Response.json(errorResponse(undefined, SERVER_ERROR, message), { status: CATALOGUE[code].http });
-    }
+    return deps.sessions!.open(session, { headers, signal, bus, find });
   }
 
-  /** Answers a request to listen to resources, reduced to those that the caller may read. */
+  /**
+   * Answers a request to listen to resources, reduced to those that the caller may read.
+   * @throws ToolError as `selectReadable`
+   */
   private async listen(
     client: { principal: Principal; exchange: Exchange | undefined; signal: AbortSignal },
     named: string[],
@@ -368,13 +362,7 @@ export class McpEndpoint implements Mounted {
   ): Promise<Response> {
     const { deps } = this;
     const { principal } = client;
-    let addresses: string[];
-    try {
-      addresses = await selectReadable(deps, client, named);
-    } catch (error) {
-      const { message, code } = toToolError(error);
-      return Response.json(errorResponse(body, SERVER_ERROR, message), { status: CATALOGUE[code].http });
-    }
+    const addresses = await selectReadable(deps, client, named);
     const attach: Parameters<ListenBus['opening']>[0] = (listener) =>
       deps.subscriptions!.add({
         principal,
@@ -390,6 +378,12 @@ export class McpEndpoint implements Mounted {
 function writeRefusal({ operation }: AdmittedRequest, out: ServerResponse, status: number, response: RpcError): void {
   operation?.answered(response);
   writeJson(out, status, JSON.stringify(response));
+}
+
+/** Writes a failure as a JSON-RPC error. */
+function writeFailure(request: AdmittedRequest, out: ServerResponse, body: Json | undefined, error: unknown): void {
+  const { message, code } = toToolError(error);
+  writeRefusal(request, out, CATALOGUE[code].http, errorResponse(body, SERVER_ERROR, message));
 }
 
 /** Whether a request opens a stream that lasts until its client disconnects: GET in 2025, `subscriptions/listen` in 2026. */

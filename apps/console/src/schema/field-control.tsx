@@ -1,5 +1,5 @@
 import { useId, type ReactNode } from 'react';
-import type { FormField, FormTexts } from './form.js';
+import type { ChoiceInput, FormField, FormTexts } from './form.js';
 
 type Marks = 'optional' | 'required' | 'none';
 
@@ -78,11 +78,10 @@ function Control({ field, text, onChange, id, isInvalid }: ControlProps & { id: 
   switch (input.kind) {
     case 'checks':
       return <Checks options={input.options} text={text} onChange={onChange} />;
-    case 'boolean':
     case 'choice':
       return (
         <select {...props}>
-          <Options field={field} />
+          <Options field={field} {...input} />
         </select>
       );
     case 'number': {
@@ -103,21 +102,13 @@ function Control({ field, text, onChange, id, isInvalid }: ControlProps & { id: 
   }
 }
 
+type OptionsProps = { field: FormField } & Omit<ChoiceInput, 'kind'>;
+
 /** The options of a select. The first stands for no value, unless a required choice has an initial one. */
-function Options({ field: { input, required, initial, unset } }: { field: FormField }): ReactNode {
-  const none = !(required && initial !== '') && <option value="">{unset ?? (required ? 'Choose' : 'Not set')}</option>;
-  if (input.kind !== 'choice')
-    return (
-      <>
-        {none}
-        <option value="true">Yes</option>
-        <option value="false">No</option>
-      </>
-    );
-  const { options, texts } = input;
+function Options({ field: { required, initial, unset }, options, texts }: OptionsProps): ReactNode {
   return (
     <>
-      {none}
+      {!(required && initial !== '') && <option value="">{unset ?? (required ? 'Choose' : 'Not set')}</option>}
       {options.map((option, index) => (
         <option key={index} value={index}>
           {texts?.[index] ?? (typeof option === 'string' ? option : JSON.stringify(option))}

@@ -47,7 +47,7 @@ describe('form of a schema', () => {
       ...initialTexts(fields),
       code: 'print(1)',
       unit: '2',
-      exact: 'false',
+      exact: '1',
       filters: '{"tags":["a"]}',
       ratio: '0.5',
     };

@@ -7,11 +7,13 @@ import type { Json, JsonObject } from '@toolfleet/client';
 export type FieldInput =
   | { kind: 'text'; multiline: boolean; maxLength?: number; secret?: boolean }
   | { kind: 'number'; whole: boolean; min?: number; max?: number }
-  | { kind: 'boolean' }
-  | { kind: 'choice'; options: readonly Json[]; texts?: readonly string[] }
+  | ChoiceInput
   | { kind: 'words' }
   | { kind: 'checks'; options: readonly string[] }
   | { kind: 'json'; example: string };
+
+/** One of some values; `texts` are their names. */
+export type ChoiceInput = { kind: 'choice'; options: readonly Json[]; texts?: readonly string[] };
 
 /** One argument of a tool, or one member of a body, as a form shows it. */
 export interface FormField {
@@ -83,7 +85,7 @@ function chooseInput(name: string, schema: JsonObject, root: JsonObject): FieldI
   if (Array.isArray(options) && options.length > 0 && options.length <= 200) return { kind: 'choice', options };
   const types = schemaTypes(schema);
   if (types.length === 1) {
-    if (types[0] === 'boolean') return { kind: 'boolean' };
+    if (types[0] === 'boolean') return { kind: 'choice', options: [true, false], texts: ['Yes', 'No'] };
     if (types[0] === 'integer' || types[0] === 'number') return numberInput(schema, types[0] === 'integer');
     if (types[0] === 'string') return textInput(name, schema);
   }
@@ -199,8 +201,6 @@ function readValue({ input }: FormField, text: string): { value: Json } | { faul
     case 'words':
     case 'checks':
       return { value: text.split(/[\s,]+/).filter(Boolean) };
-    case 'boolean':
-      return { value: text === 'true' };
     case 'choice': {
       const option = input.options[Number(text)];
       return option === undefined ? { fault: 'is not one of the choices' } : { value: option };

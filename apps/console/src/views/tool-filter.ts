@@ -5,8 +5,17 @@ export interface ToolChoice {
   text: string;
   kind: string;
   category: string;
-  only: '' | 'available' | 'unavailable' | 'callable' | 'dangerous';
+  only: keyof typeof SHOWN;
 }
+
+/** Name of each choice of `only`, and the tools that it shows. */
+export const SHOWN = {
+  '': ['All tools', () => true],
+  available: ['Available', ({ available }) => available],
+  unavailable: ['Unavailable', ({ available }) => !available],
+  callable: ['I may call', ({ callable, available }) => callable && available],
+  dangerous: ['Dangerous', ({ dangerous }) => dangerous],
+} as const satisfies Record<string, readonly [string, (tool: CatalogTool) => boolean]>;
 
 export const KIND_NAMES: Readonly<Record<ToolKind, string>> = {
   builtin: 'Builtin',
@@ -24,7 +33,7 @@ export function filterTools(tools: readonly CatalogTool[], { text, kind, categor
     (tool) =>
       (kind === '' || tool.kind === kind) &&
       (category === '' || tool.category === category) &&
-      passes(tool, only) &&
+      SHOWN[only][1](tool) &&
       words.every((word) => searchText(tool).includes(word)),
   );
   const first = words[0];
@@ -37,21 +46,6 @@ export function filterTools(tools: readonly CatalogTool[], { text, kind, categor
 /** Every category once, sorted. */
 export function listCategories(tools: readonly CatalogTool[]): string[] {
   return [...new Set(tools.map(({ category }) => category))].toSorted();
-}
-
-function passes(tool: CatalogTool, only: ToolChoice['only']): boolean {
-  switch (only) {
-    case '':
-      return true;
-    case 'available':
-      return tool.available;
-    case 'unavailable':
-      return !tool.available;
-    case 'callable':
-      return tool.callable && tool.available;
-    case 'dangerous':
-      return tool.dangerous;
-  }
 }
 
 const searchText = ({ name, description, category, tags, source }: CatalogTool): string =>

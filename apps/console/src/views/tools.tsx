@@ -6,18 +6,12 @@ import { toAddress } from '../router.js';
 import { useSigned } from '../session.js';
 import { Badge, Choice, Empty, Head, Loaded, TextInput } from '../ui/components.js';
 import { ToolDetailView, ToolMarks } from './tool-detail.js';
-import { filterTools, KIND_NAMES, listCategories, type ToolChoice } from './tool-filter.js';
+import { filterTools, KIND_NAMES, listCategories, SHOWN, type ToolChoice } from './tool-filter.js';
 
 /** Max number of cards shown at once; with thousands of tools, use the search. */
 const MAX_SHOWN = 200;
 
-const AVAILABILITY = [
-  ['', 'All tools'],
-  ['available', 'Available'],
-  ['unavailable', 'Unavailable'],
-  ['callable', 'I may call'],
-  ['dangerous', 'Dangerous'],
-] as const;
+const AVAILABILITY = Object.entries(SHOWN).map(([value, [text]]) => [value, text] as const);
 
 /** Every tool that the key may see, or one of them. */
 export function ToolsView({ item, detail }: { item: string | undefined; detail: string | undefined }) {

@@ -13,6 +13,7 @@ import {
 import { ALL_STATES, QueueShard, type ShardRecord } from './queue-shard.js';
 import { ShardNumbers, shardOf } from './queue-shards.js';
 import type { RedisTime } from './redis-time.js';
+import { orUnavailable } from './store-health.js';
 import { vouchFor } from './vouched-jobs.js';
 import { readSlots, type WorkerSlots } from './worker-slots.js';
 
@@ -80,15 +81,13 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     const share = this.options.shareOf?.(data);
     const limits = { most: this.#maxLength, mostBytes: Math.ceil(this.#maxShareBytes / this.#count) };
     const job = { ...options, ...limits, jobId, data: queued, share };
-    try {
+    await this.#reach(async () => {
       let shard = await this.#reserve(jobId, data);
       for (let moves = 0; shard !== undefined; moves += 1) {
         if (moves > MAX_MOVES) throw new Error(`The reservations of job ${jobId} refer to each other`);
         shard = await this.#shard(shard).add(job);
       }
-    } catch (error) {
-      throw error instanceof NoPlace ? this.#full(error) : unavailable(this.name, error);
-    }
+    });
   }
 
   /**
@@ -97,26 +96,22 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async cancel(jobId: string): Promise<'removed' | 'signalled' | 'finished'> {
-    try {
+    return this.#reach(async () => {
       const { shard, record } = await this.#find(jobId);
       if (record.state !== 'waiting' && record.state !== 'active') return 'finished';
       // A worker may hold the lock only since the record was read.
       if (await shard.remove(jobId)) return 'removed';
       await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
       return 'signalled';
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    });
   }
 
   /** Removes a job that no worker has; false when one has it or it has ended. @throws ToolError SERVICE_UNAVAILABLE */
   async withdraw(jobId: string): Promise<boolean> {
-    try {
+    return this.#reach(async () => {
       const { shard, record } = await this.#find(jobId);
       return (record.state === 'waiting' || record.state === 'active') && (await shard.remove(jobId));
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    });
   }
 
   /**
@@ -124,31 +119,21 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
    * @throws ToolError SERVICE_UNAVAILABLE
    */
   async discard(jobId: string): Promise<void> {
-    try {
+    await this.#reach(async () => {
       const { shard } = await this.#find(jobId);
       if (await shard.remove(jobId)) return;
       await this.#redis.publish(cancelChannel(this.name), JSON.stringify({ job_id: jobId }));
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    });
   }
 
   /** Publishes a message for workers, delivered at most once. @throws ToolError SERVICE_UNAVAILABLE */
   async tell(channel: string, message: object): Promise<void> {
-    try {
-      await this.#redis.publish(channel, toExactJson(message));
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    await this.#reach(async () => this.#redis.publish(channel, toExactJson(message)));
   }
 
   /** Says that waiting jobs may start; repeated while a process waits for them. @throws ToolError SERVICE_UNAVAILABLE */
   async vouch(jobIds: readonly string[]): Promise<void> {
-    try {
-      await vouchFor(this.#redis, this.name, jobIds, this.time.now());
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    await this.#reach(() => vouchFor(this.#redis, this.name, jobIds, this.time.now()));
   }
 
   /** Removes a share from the fair order; its next job is placed as the first of a new one. */
@@ -158,11 +143,7 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
 
   /** Reads the record of a job without its data (may be large). @throws ToolError SERVICE_UNAVAILABLE */
   async record(jobId: string): Promise<JobRecord<R>> {
-    try {
-      return (await this.#find(jobId)).record;
-    } catch (error) {
-      throw unavailable(this.name, error);
-    }
+    return this.#reach(async () => (await this.#find(jobId)).record);
   }
 
   /** Number of jobs by state, in all shards. */
@@ -187,6 +168,13 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
   /** Closes the queue but not the caller's connection. */
   async close(): Promise<void> {
     await Promise.all(this.#shards.map((shard) => shard.close()));
+  }
+
+  async #reach<T>(work: () => Promise<T>): Promise<T> {
+    const reached = work().catch((error: unknown) => {
+      throw error instanceof NoPlace ? this.#full(error) : error;
+    });
+    return orUnavailable(`The queue ${this.name}`, reached);
   }
 
   #full({ of }: NoPlace): ToolError {
@@ -263,9 +251,4 @@ export class JobQueue<D extends JobData = JobData, R = unknown> {
     }
     return first!;
   }
-}
-
-function unavailable(queue: string, cause: unknown): ToolError {
-  if (cause instanceof ToolError) return cause;
-  return new ToolError('SERVICE_UNAVAILABLE', { message: `The queue ${queue} is unavailable; retry later`, cause });
 }

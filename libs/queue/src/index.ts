@@ -1,6 +1,6 @@
 export { JobQueue } from './job-queue.js';
 export { JobWorker } from './job-worker.js';
-export { QueueMetrics } from './queue-metrics.js';
+export { queueMetrics } from './queue-metrics.js';
 export { RetryLater, toJobId, type JobData, type JobRun } from './jobs.js';
 export {
   closeRedis,

@@ -3,7 +3,7 @@ import { createMetrics } from '@toolfleet/telemetry';
 import { eventually, FakeClock, startRedis, type RedisServer } from '@toolfleet/testing';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { JobQueue } from './job-queue.js';
-import { QueueMetrics } from './queue-metrics.js';
+import { queueMetrics } from './queue-metrics.js';
 import { closeRedis, connectRedis, openRedis } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
 
@@ -28,9 +28,9 @@ it('drops the figures of a queue that could not be read for 30 s, and shows them
     time: new RedisTime(redis, new SystemClock()),
     maxLength: 5,
   });
-  const gauges = new QueueMetrics([queue as never], metrics, clock);
+  const gauges = queueMetrics([queue as never], metrics, clock);
   const shown = async () => (await metrics.scrape()).match(/^toolfleet_queue_\w+(?=\{queue="python-runs")/gm) ?? [];
-  await gauges.start();
+  await gauges.run();
   try {
     expect(new Set(await shown())).toEqual(new Set(['toolfleet_queue_jobs', 'toolfleet_queue_oldest_job_age_seconds']));
     server.pause();
@@ -40,7 +40,7 @@ it('drops the figures of a queue that could not be read for 30 s, and shows them
     expect(await shown()).toEqual([]);
     server.resume();
     await eventually('the figures are back', async () => {
-      await gauges.refresh().catch(() => undefined);
+      await gauges.run();
       return (await shown()).length > 0;
     });
   } finally {

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { JobQueue } from './job-queue.js';
 import { RetryLater, type JobRun } from './jobs.js';
 import { JobWorker } from './job-worker.js';
-import { QueueMetrics } from './queue-metrics.js';
+import { queueMetrics } from './queue-metrics.js';
 import { toJobId, jobKey, type JobData } from './jobs.js';
 import { closeRedis, connectRedis, openRedis, redisComponent } from './redis-connection.js';
 import { RedisTime } from './redis-time.js';
@@ -542,7 +542,7 @@ describe('bounds', () => {
   it('shows length and oldest age as metrics', async () => {
     const metrics = createMetrics({ version: '1', revision: 'r' });
     await queue.add('g1-1', { ...job('g1'), queued_at: time.now() - 5_000 });
-    await new QueueMetrics([queue as never], metrics, clock).refresh();
+    await queueMetrics([queue as never], metrics, clock).run();
     const text = await metrics.registry.metrics();
     expect(text).toContain(`toolfleet_queue_jobs{queue="${name}",state="wait"} 1`);
     expect(Number(/toolfleet_queue_oldest_job_age_seconds\{[^}]*\} ([\d.]+)/.exec(text)?.[1])).toBeGreaterThanOrEqual(

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readQuotas } from '@toolfleet/contracts/account';
 import { SIZES } from '@toolfleet/contracts/subjects';
-import { type JobQueue, QueueMetrics } from '@toolfleet/queue';
+import { type JobQueue, queueMetrics } from '@toolfleet/queue';
 import { isDevelopment, serveDocsAt } from '@toolfleet/contracts';
 import type { FleetFile } from '@toolfleet/fleet-file';
 import {
@@ -24,7 +24,7 @@ import { wireCatalog, type GatewayCatalog } from './wire-catalog.js';
 import { wireEngine, type Engine } from './wire-engine.js';
 import { FleetView, FleetWatch, ToolRateLimits } from '../operator/fleet-view.js';
 import { RedisDeclarations } from '../operator/redis-declarations.js';
-import { RedisState } from '../operator/redis-state.js';
+import { redisState } from '../operator/redis-state.js';
 import { RuleTests } from '@toolfleet/rules';
 import { ChangeLog } from '../server/change-log.js';
 import { ErrorFilter } from '../server/error.filter.js';
@@ -122,8 +122,8 @@ function wireFleetState(
       breakers: () => engine.breakers.status(),
       faults,
     }),
-    new QueueMetrics(queues, metrics, clock),
-    new RedisState(redis, metrics, clock),
+    queueMetrics(queues, metrics, clock),
+    redisState(redis, metrics, clock),
   ];
   const finishedCalls = new CallFeed(engine.callRecords, engine.recorder, catalog.sight, clock);
   const readings = new ContentReadings(engine.callRecords, logger);

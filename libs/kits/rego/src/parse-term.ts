@@ -201,7 +201,8 @@ function call(name: string, args: Term[], place: Place): Term {
   return { kind: 'call', name: [name], operator: true, args, place };
 }
 
-function extend(term: Term, step: Term, place: Place): Term {
+/** A term with one more step. */
+export function extend(term: Term, step: Term, place: Place): Term {
   return term.kind === 'ref'
     ? { ...term, path: [...term.path, step] }
     : { kind: 'ref', head: term, path: [step], place };

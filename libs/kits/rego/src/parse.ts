@@ -1,5 +1,5 @@
 import type { Branch, Import, Literal, RegoModule, Rule, Term, With } from './ast.js';
-import { dottedName, scalar, TermParser } from './parse-term.js';
+import { dottedName, extend, scalar, TermParser } from './parse-term.js';
 import type { Place } from './rego-error.js';
 
 /**
@@ -42,15 +42,8 @@ class ModuleParser extends TermParser {
   private reference(): Term {
     const { place } = this;
     let term: Term = { kind: 'var', name: this.expectName(), place };
-    while (this.token.glued && (this.isSign('.') || this.isSign('['))) {
-      const step: Term = this.takeSign('.') ? this.dotName() : this.bracket();
-      term = {
-        kind: 'ref',
-        head: term.kind === 'ref' ? term.head : term,
-        path: [...(term.kind === 'ref' ? term.path : []), step],
-        place,
-      };
-    }
+    while (this.token.glued && (this.isSign('.') || this.isSign('[')))
+      term = extend(term, this.takeSign('.') ? this.dotName() : this.bracket(), place);
     return term;
   }
 

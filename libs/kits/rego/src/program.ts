@@ -71,9 +71,7 @@ export class Program {
 
   /** The node that defines `data.<path>`; undefined if no rule does. */
   find(path: readonly string[]): Node | undefined {
-    let node: Node | undefined = this.tree.root;
-    for (const step of path) node = node?.children.get(step);
-    return node;
+    return this.tree.find(path);
   }
 
   /** The value of a node that rules define. */

@@ -1,8 +1,9 @@
 import type { Import, Literal, Term, With } from './ast.js';
 import type { Builtins } from './builtins/catalogue.js';
+import { dottedName } from './parse-term.js';
 import { type Place, RegoError } from './rego-error.js';
 import type { Callee, ResolvedLiteral, ResolvedTerm, ResolvedWith, Variable } from './resolved.js';
-import type { Node, RuleTree } from './rule-tree.js';
+import type { RuleTree } from './rule-tree.js';
 import { directNames, type FrameLayout, patternNames, Scope } from './scope.js';
 
 /** The names of one module. */
@@ -135,10 +136,8 @@ export class RuleResolver {
     if (scope && !isGlobal && first !== '_' && scope.declares(first)) return undefined;
     const path = first === 'data' ? name : [...(this.global(first) ?? []), ...rest];
     if (isGlobal && path[0] === 'data') {
-      let node: Node | undefined = this.names.tree.root;
-      for (const step of path.slice(1)) node = node?.children.get(step);
-      if (node?.isFunction) return { kind: 'function', node };
-      return undefined;
+      const node = this.names.tree.find(path.slice(1));
+      return node?.isFunction ? { kind: 'function', node } : undefined;
     }
     return this.builtin(name.join('.'));
   }
@@ -153,8 +152,7 @@ export class RuleResolver {
     const path = first === 'input' || first === 'data' ? target : [...(this.global(first) ?? []), ...rest];
     const callee = this.callee(target);
     if (callee) {
-      const named = value.kind === 'var' || value.kind === 'ref' ? this.resolveCallee(value) : undefined;
-      return { kind: 'function', callee, by: named ?? this.term(value, scope) };
+      return { kind: 'function', callee, by: this.resolveCallee(value) ?? this.term(value, scope) };
     }
     if (path[0] !== 'input' && path[0] !== 'data')
       throw new RegoError('unsupported', `with cannot replace ${target.join('.')}`, place);
@@ -165,12 +163,8 @@ export class RuleResolver {
 
   /** The function of a plain name, in `with f as g`. */
   private resolveCallee(term: Term): Callee | undefined {
-    if (term.kind === 'var') return this.callee([term.name]);
-    if (term.kind !== 'ref' || term.head.kind !== 'var') return undefined;
-    const names = term.path.map((step) => (step.kind === 'scalar' ? step.value : undefined));
-    return names.every((name) => typeof name === 'string')
-      ? this.callee([term.head.name, ...(names as string[])])
-      : undefined;
+    const name = dottedName(term);
+    return name && this.callee(name);
   }
 }
 

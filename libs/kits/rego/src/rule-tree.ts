@@ -46,11 +46,7 @@ export class RuleTree {
   }
 
   /** Names of the rules of a package, from all its modules, without the packages below it. */
-  ruleNames(packagePath: readonly string[]): ReadonlySet<string> {
-    return this.namesIn(packagePath);
-  }
-
-  private namesIn(packagePath: readonly string[]): Set<string> {
+  ruleNames(packagePath: readonly string[]): Set<string> {
     const key = JSON.stringify(packagePath);
     let names = this.packages.get(key);
     if (!names) this.packages.set(key, (names = new Set()));
@@ -59,12 +55,11 @@ export class RuleTree {
 
   add(packagePath: readonly string[], placed: PlacedRule): void {
     const { rule } = placed;
-    let node = this.root;
-    for (const name of packagePath) node = this.child(node, name);
+    let node = this.ensure(packagePath);
     const [first] = rule.path;
     if (first?.kind === 'var') {
       if (first.name === 'input' || first.name === 'data') throw refused(`${first.name} cannot be a rule`, rule.place);
-      this.namesIn(packagePath).add(first.name);
+      this.ruleNames(packagePath).add(first.name);
     }
     let steps = 0;
     for (const step of rule.path) {
@@ -79,10 +74,14 @@ export class RuleTree {
     node.dynamic.push(placed);
   }
 
-  /** Makes the nodes of a package that defines nothing: it is an empty object. */
-  ensure(packagePath: readonly string[]): void {
-    let node = this.root;
-    for (const name of packagePath) node = this.child(node, name);
+  /** The node of a package; one that defines nothing is an empty object. */
+  ensure(packagePath: readonly string[]): Node {
+    return packagePath.reduce((node, name) => this.child(node, name), this.root);
+  }
+
+  /** The node at a path, if rules are at or below it. */
+  find(path: readonly string[]): Node | undefined {
+    return path.reduce<Node | undefined>((node, step) => node?.children.get(step), this.root);
   }
 
   /** Refuses nodes that are defined in two ways. */

@@ -133,7 +133,6 @@ export const HANDLE = 'toolfleet_result';
 const REFUSING = ['required', 'additionalProperties', 'unevaluatedProperties', 'propertyNames', 'minProperties'];
 /** Keywords at the top that may refuse it, depending on their references. */
 const COMPOSING = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'const', 'enum'];
-const shaped = new WeakMap<JsonObject, JsonObject>();
 
 /**
  * The output schema as MCP clients see it. MCP requires each structured result to match it, and clients enforce that, but a result may be a
@@ -142,12 +141,9 @@ const shaped = new WeakMap<JsonObject, JsonObject>();
  */
 function toShapedSchema(schema: JsonObject | undefined): JsonObject | undefined {
   if (schema?.type !== 'object' || COMPOSING.some((keyword) => schema[keyword] !== undefined)) return undefined;
-  let listed = shaped.get(schema);
-  if (!listed) {
-    listed = Object.fromEntries(Object.entries(schema).filter(([keyword]) => !REFUSING.includes(keyword)));
-    shaped.set(schema, listed);
-  }
-  return listed;
+  return derive(shapedSchemas, schema, (whole) =>
+    Object.fromEntries(Object.entries(whole).filter(([keyword]) => !REFUSING.includes(keyword))),
+  );
 }
 
 /**
@@ -237,6 +233,7 @@ function toParameters(tool: RegisteredTool, style: SchemaStyle): JsonObject {
 const inlined = new WeakMap<JsonObject, JsonObject>();
 const strictSchemas = new WeakMap<JsonObject, JsonObject | undefined>();
 const anthropicSchemas = new WeakMap<JsonObject, JsonObject>();
+const shapedSchemas = new WeakMap<JsonObject, JsonObject>();
 const plainSchemas = new WeakMap<JsonObject, JsonObject>();
 const geminiSchemas = new WeakMap<JsonObject, JsonObject>();
 

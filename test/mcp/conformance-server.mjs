@@ -20,6 +20,8 @@ const endpoint = new ConformanceEndpoint(
     version: '0.1.0',
     maxCallMs: 120_000,
     listTtlMs: 300_000,
+    surface: 'list',
+    searchAbove: 500,
     inlineBytes: Infinity,
     maxBodyBytes: MAX_BODY_BYTES,
   },

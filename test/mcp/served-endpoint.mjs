@@ -75,6 +75,8 @@ export function serveEcho(tools, clock, called = () => undefined) {
       version: '1',
       maxCallMs: 10_000,
       listTtlMs: 300_000,
+      surface: 'list',
+      searchAbove: 500,
       inlineBytes: Infinity,
       ...limits,
     },

@@ -112,14 +112,11 @@ async function createEnvironment(
   };
   const offered = (await agent.tools.list(grant)).filter((tool) => !BLOCKED_TOOLS.has(String(tool['name'])));
   return {
-    model: agent.model,
-    tools: agent.tools,
+    ...agent,
     grant,
     offered,
     fields: callFields(run),
     settings: readModelSettings(run),
-    maxIterations: agent.maxIterations,
-    toolParallelism: agent.toolParallelism,
     callKey: (task, iteration, call) => `${run.callId}:${task}:${iteration}:${call}`,
     onStep,
     slices: new TurnSlices(agent.spending, grant, agent.pricing, run.clock),

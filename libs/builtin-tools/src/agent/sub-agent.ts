@@ -10,8 +10,8 @@ import { closed, list, maybe, text, type Value } from '@toolfleet/contracts/json
 import { suggestion } from '@toolfleet/contracts/text';
 import { inexactNumberMessage, parseExact, type ParsedText } from '@toolfleet/contracts/json-text';
 import { Semaphore } from '@toolfleet/resilience';
-import type { CallerGrant, ToolCaller } from './agent-services.js';
-import type { ChatMessage, ChatModel, ChatRequest, ChatToolCall } from './chat-model.js';
+import type { AgentServices, CallerGrant } from './agent-services.js';
+import type { ChatMessage, ChatRequest, ChatToolCall } from './chat-model.js';
 import type { KnownTokens, TurnSlices } from './turn-slices.js';
 
 /** A task given to a sub-agent. */
@@ -49,9 +49,7 @@ interface ToolAnswer {
 }
 
 /** Shared by all sub-agents of a call. */
-export interface AgentEnvironment {
-  model: ChatModel;
-  tools: ToolCaller;
+export interface AgentEnvironment extends AgentServices {
   grant: CallerGrant;
   /** The available tools without the blocked ones. */
   offered: readonly JsonObject[];
@@ -59,9 +57,6 @@ export interface AgentEnvironment {
   fields: Partial<CallMessage>;
   /** Overrides of the model settings. */
   settings: Pick<ChatRequest, 'model' | 'maxTokens' | 'temperature'>;
-  maxIterations: number;
-  /** Concurrent tool calls of a task (TOOL_PARALLELISM). */
-  toolParallelism: number;
   /** Idempotency key of a tool call, so that a repeated run has no effect twice. */
   callKey: (task: number, iteration: number, call: number) => string;
   onStep: (task: string, step: string) => void;

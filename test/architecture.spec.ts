@@ -9,6 +9,7 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { REQUESTS } from '@toolfleet/contracts/requests';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { isProduction, packageOf } from '../tools/code-parts.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -474,6 +475,23 @@ function unusedExports(files: readonly SourceFile[], users: readonly SourceFile[
     });
 }
 
+/** Types of production code whose name another package declares, too: a reader who looks for one finds the other. */
+function typesDeclaredTwice(files: readonly SourceFile[]): string[] {
+  const declared = Map.groupBy(
+    files
+      .filter(({ path }) => isProduction(path))
+      .flatMap(({ path, text }) =>
+        [...withoutComments(text).matchAll(/^(?:export )?(?:abstract )?(?:type|interface|class) (\w+)/gm)].map(
+          ([, name]) => ({ name: name!, path }),
+        ),
+      ),
+    ({ name }) => name,
+  );
+  return [...declared]
+    .filter(([, places]) => new Set(places.map(({ path }) => packageOf(path))).size > 1)
+    .map(([name, places]) => `${name} in ${places.map(({ path }) => path).join(' and ')}`);
+}
+
 describe('files and their exports', () => {
   const files = sources('apps', 'libs', 'tools', 'test');
 
@@ -485,6 +503,12 @@ describe('files and their exports', () => {
       { path: 'libs/a/src/c.ts', text: "import { a } from './a.js';\n" },
     ];
     expect(circular(planted)).toEqual(['libs/a/src/a', 'libs/a/src/b']);
+  });
+
+  it('no type name in two packages', () => {
+    expect(typesDeclaredTwice(files)).toEqual([]);
+    const planted = ['libs/a/src/a.ts', 'libs/b/src/b.ts'].map((path) => ({ path, text: 'interface Twice {}\n' }));
+    expect(typesDeclaredTwice(planted)).toEqual(['Twice in libs/a/src/a.ts and libs/b/src/b.ts']);
   });
 
   it('no export without a user', () => {

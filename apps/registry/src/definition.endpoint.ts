@@ -7,7 +7,7 @@ import type { DefinitionService } from './definition-service.js';
 import type { FleetSources } from './sources/fleet-sources.js';
 import type { ToolsetService } from './toolset-service.js';
 
-interface Parts {
+interface DefinitionParts {
   catalog: Catalog;
   definitions: DefinitionService;
   sources: FleetSources;
@@ -15,7 +15,7 @@ interface Parts {
 }
 
 /** `registry.definition.*`, `registry.toolset.get` and `registry.purge`: reads for gateways, announcements of executors, and removal. */
-export const definitionEndpoints = ({ catalog, definitions, sources, toolsets }: Parts) => [
+export const definitionEndpoints = ({ catalog, definitions, sources, toolsets }: DefinitionParts) => [
   ...endpointsOf({
     'registry.definition.get': async ({ name, tenant_id, pending_revision }) => {
       await catalog.refresh();

@@ -40,9 +40,9 @@ const record = <F extends Record<string, Schema>, R extends keyof F & string = n
 const mapOf = <T>(value: Schema<T>, names?: JsonObject, maxProperties?: number): Schema<Record<string, T>> =>
   jsonObject({ type: 'object', additionalProperties: value, propertyNames: names, maxProperties });
 
-type Settings = typeof TOOL_SETTINGS;
+type SettingsTable = typeof TOOL_SETTINGS;
 const toolSettings = Object.fromEntries(Object.entries(TOOL_SETTINGS).map(([name, { schema }]) => [name, schema])) as {
-  [Name in keyof Settings]: Settings[Name]['schema'];
+  [Name in keyof SettingsTable]: SettingsTable[Name]['schema'];
 };
 const { memory_limit_mb: memoryLimit, ...sourceSettings } = toolSettings;
 const toolPattern = pattern('^[A-Za-z0-9_.*/:-]{1,512}$', 'a tool name, with * for any characters');

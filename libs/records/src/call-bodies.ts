@@ -7,11 +7,11 @@ import type { FleetFile } from '@toolfleet/fleet-file';
 import { BoundedCopy } from './bounded-copy.js';
 import { hiddenNames, type HiddenNames } from './hidden-names.js';
 
-type Section = FleetFile['call_bodies'];
-type BodyMode = NonNullable<Section['keep']>;
+type BodiesSection = FleetFile['call_bodies'];
+type BodyMode = NonNullable<BodiesSection['keep']>;
 
 /** Of which calls arguments and results are kept, and what of them. `keep` decides where no rule matches. */
-export type BodySettings = Section & { keep: BodyMode };
+export type BodySettings = BodiesSection & { keep: BodyMode };
 
 const DEFAULT_MAX_BYTES = 65_536;
 

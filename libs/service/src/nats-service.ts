@@ -32,16 +32,16 @@ export type Answers = {
 /** The endpoints of some requests. `unavailable` is as in `EndpointOptions`. */
 export function endpointsOf(answers: Answers, options?: Pick<EndpointOptions, 'unavailable'>): Type[] {
   return Object.entries(answers).map(([subject, answer]) =>
-    endpoint(subject, answer as Answer<unknown>, { ...options, schema: REQUESTS[subject as Requested].schema }),
+    endpoint(subject, answer as EndpointAnswer<unknown>, { ...options, schema: REQUESTS[subject as Requested].schema }),
   );
 }
 
-type Answer<T> = (message: T, context: EndpointContext) => Promise<unknown>;
+type EndpointAnswer<T> = (message: T, context: EndpointContext) => Promise<unknown>;
 
 /** One endpoint as a controller of its own, because a process subscribes to the subjects it serves and to no others. */
 export function endpoint<T>(
   subject: string,
-  answer: Answer<T>,
+  answer: EndpointAnswer<T>,
   options: EndpointOptions<T> & { schema: Schema<T> },
 ): Type {
   @Controller()

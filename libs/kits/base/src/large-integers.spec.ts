@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   asDoubles,
   inexactNumberMessage,
+  mayBeInexact,
   parseExact,
   readJson,
   toExactJson,
@@ -18,6 +19,7 @@ describe('numbers that a double cannot represent', () => {
     ['{"a":[1,{"b":9007199254740993}]}', { a: [1, { b: 9007199254740993n }] }],
     ['[1,12345678901234567890]', [1, 12345678901234567890n]],
     ['{"id": 18446744073709551615 }', { id: 18446744073709551615n }],
+    ['{"trace":"b9007199254740993c","id":\n9007199254740993}', { trace: 'b9007199254740993c', id: 9007199254740993n }],
     ['9007199254740993.0', 9007199254740993n],
     ['["\\\\",9007199254740993]', ['\\', 9007199254740993n]],
     ['["\\"",9007199254740993]', ['"', 9007199254740993n]],
@@ -51,6 +53,11 @@ describe('numbers that a double cannot represent', () => {
       expect(reading.fault).toBe(inexact === undefined ? undefined : 'number');
       expect(reading.value).toEqual(value);
     }
+  });
+
+  test('are not looked for behind ids that have as many digits', () => {
+    expect(mayBeInexact('{"trace_id":"b16dce56fd1041109932567354133f7c","share":0.30000000000000004}')).toBe(false);
+    expect(mayBeInexact('{"trace_id":"b16dce56fd1041109932567354133f7c","id":-9007199254740993}')).toBe(true);
   });
 
   test('are not read from text that is not JSON', () => {

@@ -13,6 +13,9 @@ import type { Json } from './json.js';
 
 /** Text without one of these has no inexact number. Sixteen classes, because V8 skips ahead for them and tries a quantifier at each digit. */
 const LONG = /\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d\d/;
+const LONG_RUNS = new RegExp(LONG, 'g');
+/** What stands before a number in JSON. */
+const BEFORE_NUMBER = ' \t\n\r:,[-';
 const LARGE_EXPONENT = /[eE]\+?\d\d\d+(?:[\s,\]}]|$)/;
 const INTEGER = /^[+-]?\d+(?:\.0+)?$/;
 /** Maximum length of the text of an integer. Doubles have up to 309 digits. */
@@ -101,9 +104,16 @@ export function parseExact<T = Json>(json: string): ParsedText<T> {
   return { value: withIntegers(JSON.parse(quoted + json.slice(from))) as T, inexact, hasLarge: true };
 }
 
-/** Whether a JSON text may have a number that JSON.parse would change. Takes a thirtieth of its time. */
+/** Whether a JSON text may have a number that JSON.parse would change. Takes a tenth of its time. */
 export function mayBeInexact(json: string): boolean {
-  return LONG.test(json) || LARGE_EXPONENT.test(json);
+  return (LONG.test(json) && hasLongNumber(json)) || LARGE_EXPONENT.test(json);
+}
+
+/** Whether a long run of digits begins a number. One in a hundred trace ids has such a run, and so has each batch of calls. */
+function hasLongNumber(json: string): boolean {
+  for (const { index } of json.matchAll(LONG_RUNS))
+    if (index === 0 || BEFORE_NUMBER.includes(json[index - 1]!)) return true;
+  return false;
 }
 
 /** Puts the integers in place of the strings that stand for them. A loop: text may be nested deeper than the stack is. */

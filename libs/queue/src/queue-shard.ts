@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Milliseconds } from '@toolfleet/contracts';
-import { toMarked } from '@toolfleet/contracts/json-text';
+import { parseExact, toMarked } from '@toolfleet/contracts/json-text';
 import { fairQueueBackend, MovedJob, NoPlace, placedBy } from './fair-share.js';
 import { jobKey, parseFailure, type JobData, type JobRecord } from './jobs.js';
 import { shardPrefix } from './queue-shards.js';
@@ -199,7 +199,7 @@ export class QueueShard<R> {
 }
 
 function parse<R>(value: string | null | undefined): R {
-  return (value ? JSON.parse(value) : null) as R;
+  return value ? parseExact<R>(value).value : (null as R);
 }
 
 const toShard = (text: string | null | undefined): number | undefined => (text ? Number(text) : undefined);

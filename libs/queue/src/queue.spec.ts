@@ -111,6 +111,13 @@ describe('a queued call', () => {
     expect(await promise).toMatchObject(large);
   });
 
+  it('keeps the digits of large integers of its result, in its answer and in its record', async () => {
+    const result = { id: 9_007_199_254_740_993n, text: '9007199254740993' };
+    await work(async () => result);
+    expect(await replies.submit(queue, job('c1'), soon())).toEqual(result);
+    await expect.poll(() => queue.record(toJobId('c1', 1))).toMatchObject({ state: 'completed', result });
+  });
+
   it('is answered through the reply channel and stays in the record', async () => {
     await work(async ({ data }) => ({ echo: data.work }));
     expect(await replies.submit(queue, job('c1', { work: 'hello' }), soon())).toEqual({ echo: 'hello' });

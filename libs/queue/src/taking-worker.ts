@@ -10,7 +10,7 @@
  * a job may have 8 MB. A job that is taken is not kept waiting, because its lock is not renewed before it runs.
  */
 import { readFileSync } from 'node:fs';
-import { parseExact } from '@toolfleet/contracts/json-text';
+import { parseExact, toExactJson, toMarked } from '@toolfleet/contracts/json-text';
 import type { Clock } from '@toolfleet/resilience';
 import type { Redis } from 'ioredis';
 import { isNotConnectionError, Worker, type IRedisClient, type Job, type Processor, type WorkerOptions } from 'bullmq';
@@ -65,6 +65,10 @@ export class TakingWorker<D extends JobData, R> extends Worker<D, R> {
   ) {
     super(name, processor, options);
     const backend = this.getBackend();
+    const toArgs = backend.moveToCompletedArgs.bind(backend);
+    // BullMQ wrote the result with JSON.stringify, which loses the type of large integers.
+    backend.moveToCompletedArgs = (job, json, ...rest) =>
+      toArgs(job, toMarked(job.returnvalue) === job.returnvalue ? json : toExactJson(job.returnvalue), ...rest);
     const run = backend.execCommand.bind(backend);
     backend.execCommand = async (client, command, args) => {
       if (command !== 'moveToActive' && command !== 'moveToFinished') return run(client, command, args);

@@ -15,14 +15,14 @@ export interface OutgoingRequest {
 
 /** A built request with one value per header; repeated ones are joined as RFC 9110 section 5.3 allows. */
 export function outgoing(built: BuiltRequest): OutgoingRequest {
-  const headers: Record<string, string> = Object.create(null);
+  const headers = new Map<string, string>();
   for (const [name, value] of built.headers) {
     const key = name.toLowerCase();
-    const before = headers[key];
-    headers[key] = before === undefined ? value : `${before}${key === 'cookie' ? '; ' : ', '}${value}`;
+    const before = headers.get(key);
+    headers.set(key, before === undefined ? value : `${before}${key === 'cookie' ? '; ' : ', '}${value}`);
   }
   const { method, origin, target, body } = built;
-  return { method, origin, target, headers, body };
+  return { method, origin, target, headers: Object.fromEntries(headers), body };
 }
 
 /** Sends a request through the egress guard: GET and HEAD follow redirects, for other methods a 3xx is the response. */

@@ -5,7 +5,7 @@ interface SeriesCounts {
   readonly labels: object;
   sum: number;
   count: number;
-  readonly bucketValues: Record<number, number>;
+  readonly bucketValues: Record<string, number>;
 }
 
 const observeAny = Reflect.get(Histogram.prototype, 'observeWithoutExemplar') as (
@@ -20,12 +20,13 @@ const observeAny = Reflect.get(Histogram.prototype, 'observeWithoutExemplar') as
 export class SeriesHistogram<Label extends string> extends Histogram<Label> {
   readonly #series = new Map<string, SeriesCounts>();
   readonly #labels: readonly Label[];
-  readonly #buckets: readonly number[];
+  readonly #buckets: readonly { bound: number; name: string }[];
 
   constructor(options: HistogramConfiguration<Label> & { labelNames: readonly Label[]; buckets: readonly number[] }) {
     super(options);
     this.#labels = options.labelNames;
-    this.#buckets = options.buckets;
+    // As texts, because V8 would write a fraction as text for each look-up.
+    this.#buckets = options.buckets.map((bound) => ({ bound, name: String(bound) }));
   }
 
   /** Of prom-client: what `observe` does. @throws TypeError for a value that is not a number, Error for a label that the metric does not have */
@@ -43,9 +44,9 @@ export class SeriesHistogram<Label extends string> extends Histogram<Label> {
     }
     series.sum += value!;
     series.count += 1;
-    for (const bound of this.#buckets) {
+    for (const { bound, name } of this.#buckets) {
       if (value! > bound) continue;
-      series.bucketValues[bound]! += 1;
+      series.bucketValues[name]! += 1;
       return;
     }
   }

@@ -23,14 +23,14 @@ const VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
  * @throws CodedError EGRESS_REFUSED for an invalid name or value (header injection), and for `Host` and framing headers
  */
 export function requestHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  const clean: Record<string, string> = Object.create(null);
+  const clean: [name: string, value: string][] = [];
   for (const [rawName, value] of Object.entries(headers)) {
     const name = rawName.toLowerCase();
     if (OWN.has(name)) continue;
     if (REFUSED.has(name) || !NAME.test(name) || !VALUE.test(value)) throw refusal('url', 'header');
-    clean[name] = value;
+    clean.push([name, value]);
   }
-  return { ...clean };
+  return Object.fromEntries(clean);
 }
 
 /** Headers sent on to another origin. An allowlist, because credential headers can have any name. */

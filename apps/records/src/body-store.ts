@@ -1,4 +1,4 @@
-import { createSecretKey, randomBytes, randomUUID, type KeyObject } from 'node:crypto';
+import { createSecretKey, generateKeySync, randomUUID, type KeyObject } from 'node:crypto';
 import type { EpochMs } from '@toolfleet/contracts';
 import type { BodyReading, FinishedCall, RecordsBody, RecordsBodyReply } from '@toolfleet/contracts/records';
 import type { KeptBody } from '@toolfleet/contracts/resources';
@@ -6,8 +6,6 @@ import { openBytes, sealBytes, SecretBox } from '@toolfleet/service';
 import { BulkInsert, erase, Prepared, type Owner } from '@toolfleet/database';
 import { sql, type RawBuilder } from 'kysely';
 import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
-
-const KEY_BYTES = 32;
 
 /**
  * The bodies of calls, their keys and who read them, in the database of the calls. Bodies are sealed with AES-256-GCM, each tenant's with keys
@@ -56,7 +54,7 @@ export class BodyStore {
     const known = newest && this.#openKey(newest.sealed, tenant_id);
     if (known) return { id: newest.key_id, key: known };
     const key_id = randomUUID();
-    const key = createSecretKey(randomBytes(KEY_BYTES));
+    const key = generateKeySync('aes', { length: 256 });
     const sealed = this.#box!.seal(key.export().toString('base64'), keyPlace(tenant_id));
     await db.insertInto('body_key').values({ key_id, tenant_id, sealed, made_at }).execute();
     return { id: key_id, key };

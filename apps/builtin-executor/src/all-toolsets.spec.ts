@@ -18,6 +18,7 @@ import { createLogger, createMetrics } from '@toolfleet/telemetry';
 import {
   endChild,
   eventually,
+  schemaDefaults,
   spawnChild,
   startNats,
   startRedis,
@@ -130,15 +131,8 @@ function standInForGatewayAndRegistry(): void {
   });
 }
 
-/** The defaults of a tool's arguments, which the gateway fills in. */
-function defaultsOf(tool: string): JsonObject {
-  const { properties = {} } = MANIFEST.find(({ metadata }) => metadata.name === tool)?.metadata.inputSchema ?? {};
-  return Object.fromEntries(
-    Object.entries(properties as Record<string, JsonObject>).flatMap(([name, { default: value }]) =>
-      value === undefined ? [] : [[name, value]],
-    ),
-  );
-}
+const schemaOf = (tool: string): JsonObject =>
+  MANIFEST.find(({ metadata }) => metadata.name === tool)?.metadata.inputSchema ?? {};
 
 let serial = 0;
 function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Partial<ExecMessage> = {}): ExecMessage {
@@ -151,7 +145,7 @@ function messageOf(tool: string, toolset: Toolset, args: JsonObject, over: Parti
     tool,
     revision: 'r',
     binding: { kind: 'builtin', toolset, handler: tool },
-    arguments: { ...defaultsOf(tool), ...args },
+    arguments: { ...schemaDefaults(schemaOf(tool)), ...args },
     context: { tenant_id: 'acme', project_id: 'shop', delegation_token: 'tfd_token' },
     ...over,
   };

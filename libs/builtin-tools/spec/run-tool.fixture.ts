@@ -1,6 +1,7 @@
 import { ToolError, type CallProgress, type JsonObject } from '@toolfleet/contracts';
 import type { ExecContext } from '@toolfleet/contracts/execution';
 import { SystemClock } from '@toolfleet/resilience';
+import { schemaDefaults } from '@toolfleet/testing';
 import type { BuiltinTool, ToolOutcome, ToolServices } from '../src/builtin-tool.js';
 import { TENANT } from '../src/tool-run.js';
 
@@ -11,14 +12,6 @@ export interface RunOptions {
   signal?: AbortSignal;
   timeoutMs?: number;
   progress?: (progress: CallProgress) => void;
-}
-
-/** The defaults of a tool's arguments, which the gateway fills in. */
-function defaultsOf({ metadata }: BuiltinTool): JsonObject {
-  const properties = Object.entries((metadata.inputSchema['properties'] ?? {}) as Record<string, JsonObject>);
-  return Object.fromEntries(
-    properties.flatMap(([name, { default: value }]) => (value === undefined ? [] : [[name, value]])),
-  );
 }
 
 /** Runs a tool's handler as the executor would, with the services a spec gives it. */
@@ -38,7 +31,11 @@ export async function runTool(tool: BuiltinTool, args: JsonObject, options: RunO
     progress: options.progress ?? (() => {}),
   };
   try {
-    return await tool.handle({ ...defaultsOf(tool), ...args }, run, (options.services ?? {}) as ToolServices);
+    return await tool.handle(
+      { ...schemaDefaults(tool.metadata.inputSchema), ...args },
+      run,
+      (options.services ?? {}) as ToolServices,
+    );
   } finally {
     cancelTimer();
   }

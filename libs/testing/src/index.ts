@@ -17,3 +17,4 @@ export { S3_KEY } from './s3-signature.js';
 export { startRoundRobin, type RoundRobin } from './round-robin.js';
 export { readSsrfVectors, readTestData, type SsrfVector } from './test-data.js';
 export { startServiceProcess, type ServiceProcess, type ServiceProcessOptions } from './service-process.js';
+export { schemaDefaults } from './schema-defaults.js';

@@ -132,6 +132,23 @@ onLinux('a process whose runner is killed right after spawning it', () => {
   });
 });
 
+onLinux('npm test', () => {
+  it('ends with its tests when it is told to end', async () => {
+    const mark = `mark-${process.pid}`;
+    const runner = spawn(process.execPath, [join(ROOT, 'tools/local/test.mjs'), 'libs/resilience/src'], {
+      env: { ...process.env, TEST_PROJECTS: 'unit', MARK: mark },
+      stdio: 'ignore',
+    });
+    const ended = new Promise((resolve) => runner.once('exit', resolve));
+    await expect
+      .poll(() => processesNaming(mark).filter((found) => found.includes('vitest')).length)
+      .toBeGreaterThan(1);
+    runner.kill('SIGTERM');
+    expect(await ended).toBe(1);
+    await expect.poll(() => processesNaming(mark)).toEqual([]);
+  });
+});
+
 onLinux('npm start', () => {
   const start = async (env: Record<string, string>) => {
     const child = spawn(process.execPath, [join(ROOT, 'tools/local/up.mjs')], {

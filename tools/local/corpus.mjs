@@ -13,6 +13,7 @@ import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CONVENTIONS } from '../../libs/telemetry/spec/convention-models.ts';
+import { runShown } from './run-program.mjs';
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const CORPORA = join(ROOT, '.toolfleet', 'corpora');
@@ -77,16 +78,15 @@ if (!check) fail(`usage: node tools/setup.mjs corpus <${Object.keys(CHECKS).join
 const folder = given === undefined ? downloaded() : resolve(given);
 if (!existsSync(folder)) fail(`${folder} does not exist`);
 const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
-const { status } = spawnSync(process.execPath, [vitest, 'run', '--project', 'corpus', '--reporter=dot', check.spec], {
+const status = await runShown([vitest, 'run', '--project', 'corpus', '--reporter=dot', check.spec], {
   cwd: ROOT,
-  stdio: 'inherit',
   env: {
     ...process.env,
     OPENAPI_CORPUS_EVERY: process.env.OPENAPI_CORPUS_EVERY ?? (given === undefined ? '20' : '1'),
     [check.variable]: folder,
   },
 });
-process.exitCode = status ?? 1;
+process.exit(status);
 
 /** The files of the check; downloaded under another name first, so that a download that was cut off counts as none. */
 function downloaded() {

@@ -42,6 +42,30 @@ export function runProgram(command, args, { cwd, env, timeoutMs } = {}) {
   });
 }
 
+/**
+ * Runs a program of Node whose output is shown, and ends it when this process is told to end: a blocking spawn would leave it behind.
+ * @returns {Promise<number>} its exit code; 1 when a signal ended it
+ */
+export function runShown(args, { cwd, env } = {}) {
+  endWithParent();
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, args, { cwd, env, stdio: 'inherit' });
+    running.add(child);
+    child.once('close', (code) => {
+      running.delete(child);
+      resolve(code ?? 1);
+    });
+  });
+}
+
+let endsWithParent = false;
+/** A signal, or the end of the process that started this one, ends it by way of `exit`, which ends what runs. */
+function endWithParent() {
+  if (endsWithParent) return;
+  endsWithParent = true;
+  for (const event of ['SIGINT', 'SIGTERM', 'SIGHUP', 'disconnect']) process.once(event, () => process.exit(1));
+}
+
 /** The last lines of an output, without blank ones. */
 export function lastLines(output, count) {
   return output

@@ -3,13 +3,13 @@
  * other projects of vitest.config.ts. The last line is
  * `N passed, N failed, N skipped`.
  */
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleFleet } from '../bundle.mjs';
 import { brokerPrograms } from './broker-programs.mjs';
 import { pythonPackages } from './python-packages.mjs';
+import { runShown } from './run-program.mjs';
 import { complain, say } from './steps.mjs';
 
 const SLOWEST_SHOWN = 10;
@@ -37,7 +37,7 @@ const totals = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 const selection = process.argv.slice(2);
 for (const [name, args] of selection.length > 0 ? [] : checks) {
-  const { status } = spawnSync(process.execPath, args, { cwd: ROOT, env, stdio: 'inherit' });
+  const status = await runShown(args, { cwd: ROOT, env });
   process.stdout.write(`toolfleet: ${name}: ${status === 0 ? 'passed' : 'FAILED'}\n`);
   if (status !== 0) failures.push({ name, messages: [] });
   totals[status === 0 ? 'passed' : 'failed'] += 1;
@@ -58,16 +58,15 @@ const args = [
   ...['--reporter=dot', '--reporter=json', `--outputFile.json=${report}`],
   `--reporter=${join(ROOT, 'tools/local/durations-reporter.mjs')}`,
 ];
-const run = spawnSync(process.execPath, [vitest, ...args, ...selection], {
+const exitCode = await runShown([vitest, ...args, ...selection], {
   cwd: ROOT,
   env: { ...env, TEST_DURATIONS_FILE: durationsFile },
-  stdio: 'inherit',
 });
 const result = readReport();
 totals.passed += result.passed;
 totals.skipped += result.skipped;
 // A runner that failed without a failed test (a suite that did not load, an unhandled error) is still a failure.
-totals.failed += run.status !== 0 ? Math.max(1, result.failed) : result.failed;
+totals.failed += exitCode !== 0 ? Math.max(1, result.failed) : result.failed;
 if (selection.length === 0) sayWhatWasSlow();
 for (const { name, messages } of failures) {
   process.stdout.write(`toolfleet: FAILED ${name}\n`);

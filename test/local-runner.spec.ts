@@ -133,7 +133,7 @@ onLinux('a process whose runner is killed right after spawning it', () => {
 });
 
 onLinux('npm test', () => {
-  it('ends with its tests when it is told to end', async () => {
+  it('ends with its tests on SIGTERM', async () => {
     const mark = `mark-${process.pid}`;
     const runner = spawn(process.execPath, [join(ROOT, 'tools/local/test.mjs'), 'libs/resilience/src'], {
       env: { ...process.env, TEST_PROJECTS: 'unit', MARK: mark },

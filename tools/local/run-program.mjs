@@ -43,7 +43,7 @@ export function runProgram(command, args, { cwd, env, timeoutMs } = {}) {
 }
 
 /**
- * Runs a program of Node whose output is shown, and ends it when this process is told to end: a blocking spawn would leave it behind.
+ * Runs a program of Node whose output is shown, and ends it when a signal ends this process: a blocking spawn would leave it behind.
  * @returns {Promise<number>} its exit code; 1 when a signal ended it
  */
 export function runShown(args, { cwd, env } = {}) {

@@ -84,7 +84,6 @@ describe('budget service', () => {
       faults: new ServiceFaults(new SystemClock()),
       announce: () => undefined,
       onSecretChange: () => undefined,
-      fail: () => undefined,
     } satisfies ServiceHost;
     parts = budgetComponents(settings, host);
     for (const part of parts) await part.start?.();

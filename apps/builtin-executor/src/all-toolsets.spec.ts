@@ -80,9 +80,6 @@ beforeAll(async () => {
     faults: new ServiceFaults(new SystemClock()),
     announce: () => {},
     onSecretChange: () => {},
-    fail: (error) => {
-      throw error;
-    },
   });
   for (const part of parts) await part.start?.();
 });

@@ -50,9 +50,6 @@ describe('builtin-executor over NATS', () => {
       faults: new ServiceFaults(new SystemClock()),
       announce: () => {},
       onSecretChange: () => {},
-      fail: (error) => {
-        throw error;
-      },
     });
     for (const part of parts) await part.start?.();
   });

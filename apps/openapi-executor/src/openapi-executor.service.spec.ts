@@ -48,7 +48,6 @@ describe('openapi-executor service', () => {
       faults: new ServiceFaults(new SystemClock()),
       announce: () => undefined,
       onSecretChange: () => undefined,
-      fail: () => undefined,
     } satisfies ServiceHost;
     parts = await buildExecutor(openApiExecutor, settings, host);
     for (const part of parts) await part.start?.();

@@ -82,7 +82,6 @@ describe('registry service', () => {
       faults,
       announce: () => undefined,
       onSecretChange: () => undefined,
-      fail: () => undefined,
     } satisfies ServiceHost;
     const started = registryComponents(settings, host);
     parts.push(...started);

@@ -51,8 +51,6 @@ export interface ServiceHost {
   announce(facts: Record<string, Json>): void;
   /** Calls `changed` with the new value whenever the `KEY_FILE` of a secret changes. No effect for other sources. */
   onSecretChange(key: string, changed: (value: string) => void): void;
-  /** Drains and ends the process after an error that it cannot recover from. */
-  fail(error: unknown): void;
 }
 
 const FIRST_RETRY_MS = 250;

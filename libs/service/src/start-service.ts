@@ -328,10 +328,6 @@ class ServiceRun {
       draining: this.#draining.signal,
       announce: (facts) => this.#announcer.announce(facts),
       onSecretChange: (key, changed) => secrets.follow(key, changed),
-      fail: (error) => {
-        logger.fatal({ error }, `ending after an unrecoverable error: ${oneLine(error)}`);
-        void this.end('a fault', 1);
-      },
     };
   }
 

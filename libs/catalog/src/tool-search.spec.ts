@@ -22,8 +22,8 @@ it('keeps the tools that a filtered search shows, and no others', async () => {
   }));
   const list = { all: async () => ({ tools, version: 1, stale: false }) };
   const found = await new ToolSearch(list, history).rank(caller, 'invoice', 2, matching({ category: 'data' }));
-  expect(found.map((each) => each.tool.category)).toEqual(['data', 'data']);
-  expect(kept).toEqual([found.map((each) => each.tool.name)]);
+  expect(found.map(({ category }) => category)).toEqual(['data', 'data']);
+  expect(kept).toEqual([found.map(({ name }) => name)]);
 });
 
 it('learns and uses the original names of tools that a toolset renames', async () => {
@@ -45,6 +45,6 @@ it('learns and uses the original names of tools that a toolset renames', async (
   expect(tools.map(({ name }) => name)).toEqual(['crm_search', 'find_customer']);
   const list = { all: async () => ({ tools, version: 1, stale: false }) };
   const found = await new ToolSearch(list, history).rank(caller, 'unknown words', 2);
-  expect(found.map((each) => each.tool.name)).toEqual(['find_customer']);
+  expect(found.map(({ name }) => name)).toEqual(['find_customer']);
   expect(kept).toEqual([['crm_search']]);
 });

@@ -5,12 +5,6 @@ import type { SearchHistory } from './search-history.js';
 import type { ToolList, ToolPredicate } from './tool-list.js';
 import { originalOf } from './toolset-view.js';
 
-/** A tool and how well it matches. Scores are comparable only within one answer. */
-interface FoundTool {
-  tool: RegisteredTool;
-  score: number;
-}
-
 /** The index of a list of tools. */
 interface ListIndex {
   ranker: ToolRanker;
@@ -29,7 +23,7 @@ export class ToolSearch {
   ) {}
 
   /** At most `limit` of the wanted tools, best first. */
-  async rank(principal: Principal, task: string, limit: number, isWanted?: ToolPredicate): Promise<FoundTool[]> {
+  async rank(principal: Principal, task: string, limit: number, isWanted?: ToolPredicate): Promise<RegisteredTool[]> {
     const { tools } = await this.list.all(principal);
     const { ranker, byName, shownNames } = await this.#index(tools);
     const called = [...(this.history?.called(principal, task) ?? [])].flatMap(([original, weight]) => {
@@ -37,12 +31,12 @@ export class ToolSearch {
       return shown === undefined ? [] : [[shown, weight] as const];
     });
     const ranked = ranker.rank(task, isWanted ? tools.length : limit, new Map(called));
-    const wanted = ranked.flatMap(({ name, score }) => {
+    const wanted = ranked.flatMap(({ name }) => {
       const tool = byName.get(name);
-      return tool && (!isWanted || isWanted(tool)) ? [{ tool, score }] : [];
+      return tool && (!isWanted || isWanted(tool)) ? [tool] : [];
     });
     const found = wanted.slice(0, limit);
-    const names = found.map(({ tool }) => originalOf(tool).name);
+    const names = found.map((tool) => originalOf(tool).name);
     this.history?.searched(principal, task, names);
     return found;
   }

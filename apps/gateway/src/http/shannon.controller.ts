@@ -93,9 +93,9 @@ export class ShannonController {
     const { task, max_tools: maxTools = DEFAULT_SELECTED } = body;
     const found = await this.search.rank(caller, task, maxTools);
     return {
-      selected_tools: found.map(({ tool }) => tool.name),
+      selected_tools: found.map(({ name }) => name),
       // Keyword search finds tools but no arguments.
-      calls: found.map(({ tool }) => ({ tool_name: tool.name, parameters: {} })),
+      calls: found.map(({ name }) => ({ tool_name: name, parameters: {} })),
       provider_used: 'keyword',
     };
   }

@@ -138,8 +138,7 @@ export class ToolsController {
     const found = await findTools(
       {
         list: async () => tools,
-        search: async (task, count, isWanted) =>
-          (await this.search.rank(caller, task, count, isWanted)).map(({ tool }) => tool),
+        search: (...wanted) => this.search.rank(caller, ...wanted),
       },
       { query, category, source, cursor, limit: limit ?? (query === undefined ? undefined : DEFAULT_FOUND) },
     );

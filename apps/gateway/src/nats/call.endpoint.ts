@@ -67,7 +67,7 @@ export class CallEndpoint {
     const { tools } = await findTools(
       {
         list: async () => (await this.list.all(caller, toOrigin(caller))).tools,
-        search: async (...wanted) => (await this.search.rank(caller, ...wanted)).map(({ tool }) => tool),
+        search: (...wanted) => this.search.rank(caller, ...wanted),
       },
       message ?? {},
     );

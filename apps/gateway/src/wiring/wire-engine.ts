@@ -209,7 +209,7 @@ function wireExecutors(
       await auth.limits.count(principal);
       return principal;
     },
-    search: async (principal, query, limit) => (await search.rank(principal, query, limit)).map(({ tool }) => tool),
+    search: (...wanted) => search.rank(...wanted),
     describe: (principal, name) => list.one(principal, name),
   };
   const listAll = async (tenantId: string) =>

@@ -60,8 +60,7 @@ export function wireMcp(settings: GatewayConfig, host: ServiceHost, deps: McpWir
       listTools: async (principal, forApps) => (await list.all(principal, 'public', forApps)).tools,
       listFeatures: async (principal) => (await catalog.features.all(principal)).tools,
       executeCall: engine.executeCall,
-      searchTools: async (principal, query, limit, isWanted) =>
-        (await search.rank(principal, query, limit, isWanted)).map(({ tool }) => tool),
+      searchTools: (...wanted) => search.rank(...wanted),
       onCatalogChanged: (changed) => catalog.changes.subscribe(changed),
       tasks: new QueueTasks(
         calls.toolCalls,

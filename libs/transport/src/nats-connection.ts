@@ -38,9 +38,6 @@ export interface NatsSubscription {
   drain(): Promise<void>;
 }
 
-/** States of a connection. */
-type ConnectionState = 'connected' | 'disconnected' | 'closed';
-
 const PING_INTERVAL_MS = 5_000; // detects a dead connection within 10 s
 const MAX_PINGS_OUT = 2;
 const RECONNECT_WAIT_MS = 250;
@@ -66,7 +63,6 @@ export class NatsLink {
   #closing = false;
   #probe: Promise<boolean> | undefined;
   #tick: (() => void)[] = [];
-  readonly #listeners: ((state: ConnectionState) => void)[] = [];
   readonly #flushTick = (): void => {
     try {
       // Steps added meanwhile run in the same pass.
@@ -97,7 +93,6 @@ export class NatsLink {
     }
     this.#connected = true;
     void this.#followStatus(this.#connection);
-    this.#notify('connected');
   }
 
   /** True while messages can be sent. */
@@ -117,11 +112,6 @@ export class NatsLink {
   /** Largest message the server takes, headers included, in bytes. */
   get maxPayload(): number {
     return this.#connection?.info?.max_payload ?? 1_048_576;
-  }
-
-  /** Calls `listener` on every change of state. */
-  onState(listener: (state: ConnectionState) => void): void {
-    this.#listeners.push(listener);
   }
 
   /**
@@ -268,12 +258,11 @@ export class NatsLink {
 
   async #followStatus(connection: NatsConnection): Promise<void> {
     for await (const status of connection.status()) {
-      if (status.type === 'disconnect') this.#setConnected(false);
-      else if (status.type === 'reconnect') this.#setConnected(true);
+      if (status.type === 'disconnect') this.#connected = false;
+      else if (status.type === 'reconnect') this.#connected = true;
       else if (status.permissionContext) this.#denied(status.permissionContext);
     }
     this.#connected = false;
-    this.#notify('closed');
   }
 
   /** Reported, because a request that the server refuses to carry otherwise looks like one without a reply. */
@@ -289,16 +278,6 @@ export class NatsLink {
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error));
     }
-  }
-
-  #setConnected(connected: boolean): void {
-    if (this.#connected === connected) return;
-    this.#connected = connected;
-    this.#notify(connected ? 'connected' : 'disconnected');
-  }
-
-  #notify(state: ConnectionState): void {
-    for (const listener of this.#listeners) listener(state);
   }
 }
 

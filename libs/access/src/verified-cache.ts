@@ -39,24 +39,14 @@ export class VerifiedCache {
     let proof = this.pending.get(key);
     if (!proof) {
       const until = this.clock.monotonic() + VERIFIED_TTL_MS;
-      const proving: Promise<Verified> = prove()
+      proof = prove()
         .then((verified) => {
-          // After `clear` the result is still returned to its waiting callers but not cached.
-          if (this.pending.get(key) === proving) this.entries.set(key, { ...verified, until });
+          this.entries.set(key, { ...verified, until });
           return verified;
         })
-        .finally(() => {
-          if (this.pending.get(key) === proving) this.pending.delete(key);
-        });
-      this.pending.set(key, proving);
-      proof = proving;
+        .finally(() => this.pending.delete(key));
+      this.pending.set(key, proof);
     }
     return (await proof).principal;
-  }
-
-  /** Forgets all verifications, including ones in progress that may have read the store before a revocation. */
-  clear(): void {
-    this.entries.clear();
-    this.pending.clear();
   }
 }

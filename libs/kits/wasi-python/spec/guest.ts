@@ -48,9 +48,9 @@ export interface SpecGuest {
 export function bootGuest({ marksWrites = true } = {}): SpecGuest {
   const clock = new SystemClock();
   const interpreter = loadInterpreter(INTERPRETER);
-  const { boot, shape, preopens } = interpreter;
+  const { boot, minPages, preopens } = interpreter;
   const code = marksWrites ? interpreter.code : unmarkedCode();
-  const snapshot = takeSnapshot(boot, shape.memory.min, {
+  const snapshot = takeSnapshot(boot, minPages, {
     clock,
     preopens,
     maxPages: 512 * PAGES_PER_MB,

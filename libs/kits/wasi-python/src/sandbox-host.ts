@@ -45,9 +45,9 @@ interface Booted {
 
 /** Boots the interpreter. A separate function, so that no reference keeps the memory of the boot alive afterwards. */
 function boot(settings: HostSettings): Booted {
-  const { boot: bootModule, code, shape, preopens } = loadInterpreter(settings.interpreter);
+  const { boot: bootModule, code, minPages, preopens } = loadInterpreter(settings.interpreter);
   const maxPages = settings.memoryLimitMb * PAGES_PER_MB;
-  const snapshot = takeSnapshot(bootModule, shape.memory.min, {
+  const snapshot = takeSnapshot(bootModule, minPages, {
     clock,
     preopens,
     maxPages,

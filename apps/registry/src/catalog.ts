@@ -70,11 +70,6 @@ export class Catalog {
     return this.known;
   }
 
-  /** Number of definitions of all tenants. */
-  get size(): number {
-    return this.tools.size;
-  }
-
   /**
    * Reads what changed since the last refresh. While the store is unavailable, the known state stays.
    * @throws ToolError SERVICE_UNAVAILABLE when the store was never read

@@ -5,7 +5,7 @@ describe('API key form', () => {
   it('is tf_<env>_<id>_<secret>_<crc> and parses back', () => {
     const { token, id, signed } = generateKey('prod');
     expect(token).toMatch(/^tf_prod_[0-9A-Za-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/);
-    expect(parseKey(token)).toEqual({ environment: 'prod', id, signed });
+    expect(parseKey(token)).toEqual({ id, signed });
   });
 
   it('parses a key written down by hand: the form never changes', () => {

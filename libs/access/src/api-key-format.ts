@@ -14,7 +14,6 @@ export const KEY_PREFIX = 'tf_';
 
 /** A well-formed key in parts. `signed` is the part that the stored HMAC covers: everything but the checksum. */
 interface ParsedKey {
-  environment: string;
   id: string;
   signed: string;
 }
@@ -25,7 +24,7 @@ export function parseKey(token: string): ParsedKey | null {
   if (!match) return null;
   const signed = token.slice(0, -7);
   if (checksum(signed) !== match[4]) return null;
-  return { environment: match[1]!, id: match[2]!, signed };
+  return { id: match[2]!, signed };
 }
 
 /** Generates a key. @param environment 1 to 16 lower-case letters and digits, such as `prod` @throws RangeError */
@@ -34,7 +33,7 @@ export function generateKey(environment: string): ParsedKey & { token: string } 
     throw new RangeError(`environment must be 1 to 16 lower-case letters or digits, not '${environment}'`);
   const id = randomId();
   const signed = `${KEY_PREFIX}${environment}_${id}_${base62(randomBytes(32), 43)}`;
-  return { environment, id, signed, token: `${signed}_${checksum(signed)}` };
+  return { id, signed, token: `${signed}_${checksum(signed)}` };
 }
 
 /** 8 uniformly distributed characters. Bytes above the largest multiple of 62 are dropped; they would favor some characters. */

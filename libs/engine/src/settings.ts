@@ -30,8 +30,6 @@ export interface EngineSettings {
   sessionTtlMs: Milliseconds;
   /** GRACEFUL_ERROR_AS_SUCCESS: shows explained failures with `success: true`. */
   gracefulErrorAsSuccess: boolean;
-  /** TOOL_PARALLELISM: concurrent calls of one batch. */
-  parallelism: number;
   /** GATEWAY_MAX_CALLS: calls in flight, without cached and coalesced ones. */
   maxConcurrentCalls: number;
 }
@@ -50,6 +48,5 @@ export const DEFAULT_SETTINGS: EngineSettings = {
   staleTtlMs: 1_800_000,
   sessionTtlMs: 300_000,
   gracefulErrorAsSuccess: false,
-  parallelism: 5,
   maxConcurrentCalls: 4_096,
 };

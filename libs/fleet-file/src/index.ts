@@ -24,7 +24,6 @@ export {
   SECTIONS,
   type InterceptorSettings,
   type LimitSettings,
-  type PackageSettings,
   type SettingsByPattern,
   type SignInSettings,
 } from './schema.js';

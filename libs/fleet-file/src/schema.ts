@@ -293,7 +293,6 @@ const signIn = record({
 });
 
 /** A wheel that Python programs can import. */
-export type PackageSettings = Value<typeof pythonPackage>;
 const pythonPackage = record(
   {
     version: pattern('^[A-Za-z0-9][A-Za-z0-9.!+_-]{0,63}$', 'a version'),

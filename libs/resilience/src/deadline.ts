@@ -24,11 +24,6 @@ export class Deadline {
   remainingMs(): Milliseconds {
     return Math.max(0, this.#endsAt - this.clock.monotonic());
   }
-
-  /** True once no time is left. */
-  get expired(): boolean {
-    return this.clock.monotonic() >= this.#endsAt;
-  }
 }
 
 /** Error of `withTimeout`, and reason of signals, when the time is over. */

@@ -87,8 +87,6 @@ export class EndpointContext {
   readonly remainingMs: Milliseconds;
   /** Sent with errors. `Tf-Call-Id` where the caller is part of the fleet; an entry point sets the id that it gives the call. */
   callId: string | undefined;
-  /** False when the message has no reply subject. */
-  readonly expectsReply: boolean;
   /** Arrival on the monotonic clock. */
   readonly startedAt: number;
   #stop: AbortSource | undefined;
@@ -104,7 +102,6 @@ export class EndpointContext {
   ) {
     this.subject = message.subject;
     this.headers = message.headers ?? NO_HEADERS;
-    this.expectsReply = message.reply !== '';
     this.startedAt = clock.monotonic();
     const callId = this.headers.get(HEADERS.callId);
     this.callId = callId !== undefined && callId.length <= MAX_CALL_ID_CHARS ? callId : undefined;
@@ -158,9 +155,5 @@ export class EndpointContext {
     if (this.#reason) return;
     this.#reason = reason;
     this.#stop?.abort(reason);
-  }
-
-  get aborted(): boolean {
-    return this.#reason !== undefined;
   }
 }

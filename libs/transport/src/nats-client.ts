@@ -90,11 +90,6 @@ export class NatsClient {
     return this.link.connected;
   }
 
-  /** The metrics this client counts into. */
-  get metrics(): Metrics | undefined {
-    return this.options.metrics;
-  }
-
   /** Requests waiting for a reply. */
   get inFlight(): number {
     return this.#pending.size;
@@ -154,12 +149,6 @@ export class NatsClient {
         }),
       options.queue,
     );
-  }
-
-  /** Waits until no request is in flight, at most `maxMs`. */
-  async drain(maxMs: Milliseconds = 5_000): Promise<void> {
-    const until = this.#clock.monotonic() + maxMs;
-    while (this.#pending.size > 0 && this.#clock.monotonic() < until) await this.#clock.sleep(10);
   }
 
   /** Fails pending requests and closes the connection after sending queued messages. */

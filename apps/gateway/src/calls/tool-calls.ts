@@ -4,7 +4,6 @@ import {
   type CallBody,
   type CallMode,
   type CallRequest,
-  type CallResult,
   type CallRecord,
   type EpochMs,
   type JsonObject,
@@ -42,11 +41,6 @@ export class ToolCalls {
     private readonly toolsets: Pick<Toolsets, 'resolve'>,
     private readonly clock: Clock,
   ) {}
-
-  /** Runs a call and returns the engine's result, for entry points with their own format. @throws ToolError when it is refused */
-  execute(request: CallRequest): Promise<CallResult> {
-    return this.executeCall(request);
-  }
 
   /** Runs a call to its end. @throws ToolError when the call is refused */
   async run(request: CallRequest): Promise<CallAnswer> {

@@ -22,7 +22,6 @@ test.each([
   [{ MCP_RETRIES: '1' }, { attempts: { mcp: 1, openapi: 3 } }],
   [{ OPENAPI_RETRIES: '5' }, { attempts: { mcp: 3, openapi: 5 } }],
   [{ WASI_TIMEOUT_SECONDS: '9' }, { pythonMaxTimeoutMs: 9_000 }],
-  [{ TOOL_PARALLELISM: '2' }, { parallelism: 2 }],
   [{ GRACEFUL_ERROR_AS_SUCCESS: 'true' }, { gracefulErrorAsSuccess: true }],
 ])('%j becomes %j', (env, settings) => expect(engineSettings(read(env))).toMatchObject(settings));
 

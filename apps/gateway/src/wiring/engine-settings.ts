@@ -23,7 +23,6 @@ export function engineSettings(config: GatewayConfig): EngineSettings {
     mcpResponseBytes: config.MCP_MAX_RESPONSE_BYTES,
     pythonMaxTimeoutMs: config.WASI_TIMEOUT_SECONDS * 1_000,
     gracefulErrorAsSuccess: config.GRACEFUL_ERROR_AS_SUCCESS,
-    parallelism: config.TOOL_PARALLELISM,
     maxConcurrentCalls: config.GATEWAY_MAX_CALLS,
   };
 }

@@ -40,7 +40,6 @@ interface Parameter {
   pointer: string | undefined;
   required: boolean;
   coerce: Coercer | undefined;
-  default: Json | undefined;
   /** The schema explicitly allows an empty text: `minLength: 0`, or `""` in `enum` or `const`. */
   blankAllowed: boolean;
   /** Computed when the first null arrives. */
@@ -240,7 +239,6 @@ export class ArgumentReader {
       required,
       coerce: pointer === undefined ? undefined : buildCoercer(this.#compiled, pointer, mode),
       pointer,
-      default: schema?.default,
       blankAllowed: schema?.minLength === 0 || [schema?.enum, schema?.const].flat().includes(''),
       nullAllowed: undefined,
     });

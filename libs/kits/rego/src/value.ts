@@ -73,10 +73,6 @@ export class RegoObject {
     return this.fields.get(toKey(key))?.[1];
   }
 
-  get size(): number {
-    return this.fields.size;
-  }
-
   keys(): readonly RegoValue[] {
     return (this.ordered ??= [...this.fields.values()].map(([key]) => key).toSorted(compare));
   }

@@ -46,27 +46,35 @@ export function sendRequest(
 const SECRET_NAME = /authorization|token|secret|password|api_?-?key|cookie/i;
 const MAX_BODY = 2_000;
 
-/** A function that logs requests before they get their credentials. Values under secret names are masked, also in JSON bodies. */
+/** A function that logs requests before they get their credentials. Values under secret names are masked, also in JSON and forms. */
 export function logRequest(logger: Logger): (request: Readonly<OutgoingRequest>, tool: string) => void {
   return (request, tool) => {
-    const headers = Object.fromEntries(
-      Object.entries(request.headers).map(([name, value]) => [name, SECRET_NAME.test(name) ? '***' : value]),
-    );
-    const target = request.target.replace(/([?&])([^=&]+)=([^&]*)/g, (pair, mark: string, name: string) =>
-      SECRET_NAME.test(name) ? `${mark}${name}=***` : pair,
-    );
-    logger.info(
-      { tool, method: request.method, origin: request.origin, target, headers, body: maskedBody(request) },
-      'request',
-    );
+    const { method, origin } = request;
+    const headers = JSON.parse(masked(JSON.stringify(request.headers))) as Record<string, string>;
+    const target = maskedPairs(request.target);
+    logger.info({ tool, method, origin, target, headers, body: maskedBody(request) }, 'request');
   };
 }
 
-function maskedBody({ body }: Readonly<OutgoingRequest>): string | undefined {
+/** @throws SyntaxError for a text that is no JSON */
+const masked = (json: string): string =>
+  JSON.stringify(JSON.parse(json, (name, value: unknown) => (SECRET_NAME.test(name) ? '***' : value)));
+
+const maskedPairs = (pairs: string): string =>
+  pairs.replace(/(^|[?&])([^?=&]+)=([^&]*)/g, (pair, mark: string, name: string) =>
+    SECRET_NAME.test(name) ? `${mark}${name}=***` : pair,
+  );
+
+/** Of a body whose names are not known, the size. */
+function maskedBody({ body, headers }: Readonly<OutgoingRequest>): string | undefined {
   if (body === undefined) return undefined;
   if (typeof body !== 'string') return `${body.byteLength} bytes`;
-  const masked = body.replace(/"([^"]{1,100})"\s*:\s*"(?:[^"\\]|\\.)*"/g, (pair, name: string) =>
-    SECRET_NAME.test(name) ? `"${name}":"***"` : pair,
-  );
-  return masked.slice(0, MAX_BODY);
+  const type = headers['content-type'] ?? '';
+  try {
+    if (/[/+]json\b/i.test(type)) return masked(body).slice(0, MAX_BODY);
+    if (/\bx-www-form-urlencoded\b/i.test(type)) return maskedPairs(body).slice(0, MAX_BODY);
+  } catch {
+    // Text that the caller gave for JSON.
+  }
+  return `${body.length} characters`;
 }

@@ -1,10 +1,10 @@
-import { CodedError, type Json, type JsonObject } from '@toolfleet/base';
+import { CodedError, isJsonObject, type Json, type JsonObject } from '@toolfleet/base';
 import { toExactJson } from '@toolfleet/base/json-text';
 import { withoutTrailingSlashes } from '../convert/select-server.js';
 import type { OperationPlan, ParameterPlan } from '../plan.js';
 import { expandPath } from './expand-path.js';
 import { encodeUnreserved, headerValue, queryPairs, toText } from './serialise-parameter.js';
-import { serialiseBody } from './serialise-body.js';
+import { formText, serialiseBody } from './serialise-body.js';
 
 /** One HTTP request, complete but for authentication. */
 export interface BuiltRequest {
@@ -103,12 +103,10 @@ function buildQuery(values: ReadonlyMap<ParameterPlan, Json>): string[] {
   return query.filter((part) => part !== '');
 }
 
-/** 3.2 `in: querystring`: the parameter is the query; JSON is encoded as a whole, an object as form pairs. */
-function wholeQuery(parameter: ParameterPlan, value: Json): string {
-  if (parameter.content && /json/i.test(parameter.content)) return encodeUnreserved(toExactJson(value));
-  return queryPairs(parameter.name, value, { style: 'form', explode: true })
-    .map(([name, text]) => `${name}=${text}`)
-    .join('&');
+/** 3.2 `in: querystring`: the parameter is the query; an object is a form, all else is encoded as a whole. */
+function wholeQuery({ content = '' }: ParameterPlan, value: Json): string {
+  if (!/json/i.test(content) && isJsonObject(value)) return formText({}, value);
+  return encodeUnreserved(contentText(content, value));
 }
 
 function questionMark(query: readonly string[]): string {

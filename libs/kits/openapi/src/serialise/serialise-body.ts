@@ -34,7 +34,7 @@ export function serialiseBody(plan: BodyPlan, value: Json): BuiltBody {
 }
 
 /** application/x-www-form-urlencoded: `form`, exploded; an object is JSON unless an encoding styles it. */
-function formText(plan: BodyPlan, body: JsonObject): string {
+export function formText(plan: Pick<BodyPlan, 'encoding'>, body: JsonObject): string {
   const pairs: [string, string][] = [];
   for (const [name, value] of Object.entries(body)) {
     const encoding = readEncoding(plan, name);
@@ -91,7 +91,7 @@ function binaryBody(plan: BodyPlan, value: Json): BuiltBody {
   return { contentType: plan.content_type, bytes: base64Bytes(value, 'body') };
 }
 
-function readEncoding(plan: BodyPlan, name: string): PropertyEncoding {
+function readEncoding(plan: Pick<BodyPlan, 'encoding'>, name: string): PropertyEncoding {
   return plan.encoding && Object.hasOwn(plan.encoding, name) ? (plan.encoding[name] as PropertyEncoding) : {};
 }
 

@@ -98,6 +98,21 @@ describe('EgressClient', () => {
     expect(dialer.dialed).toMatchObject([{ address: PUBLIC, port: 443, host: 'api.example.com' }]);
   });
 
+  it.each([
+    ['no answer', () => Promise.reject(new Error('ENOTFOUND'))],
+    ['no address', async () => []],
+  ])('says that a host name with %s in DNS cannot be resolved, and that nothing was delivered', async (_, resolve) => {
+    const { client } = await clientFor((request, response) => response.end(), {
+      resolver: Object.assign(new FakeResolver(), { resolve }),
+    });
+    expect(await failure(client.request({ url: 'https://api.example.com/' }))).toMatchObject({
+      code: 'NETWORK_ERROR',
+      message: 'The host name api.example.com cannot be resolved',
+      details: { reason: 'dns', host: 'api.example.com' },
+      facts: { delivered: false },
+    });
+  });
+
   it('sends a raw request target byte for byte', async () => {
     const { client } = await clientFor((request, response) => response.end(request.url));
     const target = '/a/../b/%2e%2E/{c}?q=%zz&x=a|b"c';

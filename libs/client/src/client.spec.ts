@@ -227,6 +227,24 @@ describe('the HTTP client', () => {
     expect(polls).toBe(3);
   });
 
+  it('ends a wait by signal and by time', async () => {
+    answer = { status: 200, body: JSON.stringify({ call_id: 'c8', tool: 't', status: 'claimed' }) };
+    const stop = new AbortController();
+    const waiting = client.wait('c8', { signal: stop.signal });
+    setTimeout(() => stop.abort(), 20);
+    await expect(waiting).rejects.toMatchObject({ code: 'CANCELLED' });
+    await expect(client.wait('c8', { waitMs: 10 })).rejects.toMatchObject({
+      ...{ code: 'DEADLINE_EXCEEDED', callId: 'c8', message: 'Call c8 is still claimed' },
+    });
+  });
+
+  it('reports usage by days and groups', async () => {
+    const rows = [{ day: '2026-01-31', tool: 'find', calls: 2 }];
+    answer = { status: 200, body: JSON.stringify({ rows }) };
+    expect(await client.usage({ from: '2026-01-01', to: '2026-01-31', group_by: ['day', 'tool'] })).toEqual(rows);
+    expect(seen.at(-1)!.line).toBe('GET /api/v1/usage?from=2026-01-01&to=2026-01-31&group_by=day%2Ctool');
+  });
+
   it('gives up by signal and by timeout, and reports an unreachable gateway', async () => {
     await expect(client.call('hang', {}, { waitMs: 50 })).rejects.toMatchObject({ code: 'DEADLINE_EXCEEDED' });
     await expect(client.call('hang', {}, { signal: AbortSignal.timeout(30) })).rejects.toMatchObject({

@@ -13,7 +13,7 @@ const REQUIRED: RequiredApproval = {
 };
 
 /** A program with one call that waits, and a store of approvals that is unavailable for the first attempts. */
-function waiting(failures: number) {
+function waiting(failures: number, ranMs = 0) {
   const clock = new FakeClock();
   const asked: ProgramQuestion[] = [];
   const call = {
@@ -21,7 +21,7 @@ function waiting(failures: number) {
     arguments: {},
     signal: new AbortController().signal,
     deadline: { remainingMs: () => 60_000 },
-    request: { mode: { kind: 'resume', acceptedAt: clock.now() } },
+    request: { mode: { kind: 'resume', acceptedAt: clock.now() - ranMs } },
   } as unknown as Call;
   const approvals = {
     askForProgram: async (question: ProgramQuestion) => {
@@ -61,4 +61,10 @@ it('a store that stays away refuses the calls, and no further ones wait for it',
   expect(() => waits.take(2, REQUIRED, { digest: 'd', shown: 'save' })).toThrow(
     expect.objectContaining({ code: 'SERVICE_UNAVAILABLE' }),
   );
+});
+
+it('no people are asked by a program that began about a day ago: its calls may be forgotten before they answer', async () => {
+  const { asked, end } = waiting(0, 24 * 3_600_000);
+  expect(await end()).toMatchObject([{ n: 1, tool: 'save', code: 'APPROVAL_EXPIRED' }]);
+  expect(asked).toEqual([]);
 });

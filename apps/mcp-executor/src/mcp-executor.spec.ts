@@ -527,6 +527,27 @@ describe('McpExecutor', () => {
       });
   });
 
+  it('asks a server nothing about a task of an earlier definition: its server may be another', async () => {
+    let requests = 0;
+    const { url, port } = await serve((request, response) => {
+      requests += 1;
+      response.writeHead(500).end();
+    });
+    const { call } = executor({ port });
+    for (const tasks of ['follow', 'answer'] as const) {
+      const given = { responses: {}, revision: 'another', task: 'task-1' };
+      expect(await call({ url }, 'ask', {}, { input: { capabilities: {}, tasks, given } })).toMatchObject({
+        ok: false,
+        failure: {
+          code: 'OUTCOME_UNKNOWN',
+          message: 'The definition of the tool changed while the MCP server test ran its task',
+          details: { server: 'test' },
+        },
+      });
+    }
+    expect(requests).toBe(0);
+  });
+
   it('passes on no question that the caller cannot answer', async () => {
     const asking = (inputRequests: JsonObject): RequestListener => {
       const served = createMcpHandler(() => toolServer(), { responseMode: 'json' });

@@ -342,6 +342,34 @@ describe('openapi-executor', () => {
       expect(unset.failure).toMatchObject({ code: 'AUTH_NOT_CONFIGURED', message: expect.stringContaining('NOT_SET') });
     });
 
+    it('sends every credential of a set, each as its scheme requires', async () => {
+      upstream.answerWith((request, response) =>
+        response.writeHead(200).end(request.target === '/token' ? '{"access_token":"fresh"}' : '{}'),
+      );
+      const named = {
+        token: { token: '$API_TOKEN' },
+        login: { username: '$USER_NAME', password: '$PASS' },
+        key: { value: 'k1' },
+        flow: { client_id: 'c', client_secret: 's' },
+      };
+      const options = { auth_type: 'none', auth_config: { schemes: named } };
+      await secured([{ token: [], key: [] }], options);
+      expect(upstream.last()).toMatchObject({
+        target: '/p?k=k1',
+        headers: { authorization: 'Bearer canary-token-42' },
+      });
+      await secured([{ login: [] }], options);
+      expect(upstream.last().headers.authorization).toBe(`Basic ${btoa('ada:pass word')}`);
+      await secured([{ flow: ['read'] }], options);
+      expect(upstream.last().headers.authorization).toBe('Bearer fresh');
+      upstream.requests.length = 0;
+      expect((await secured([{ curious: [], key: [] }], options)).failure).toMatchObject({
+        code: 'AUTH_NOT_CONFIGURED',
+        message: expect.stringContaining('no security requirement of the operation is configured completely') as string,
+      });
+      expect(upstream.requests).toEqual([]);
+    });
+
     it('expands no variable that a document names', async () => {
       const options = { auth_type: 'oauth2', auth_config: { client_id: 'c', client_secret: 's' } };
       await secured([{ curious: [] }], options);

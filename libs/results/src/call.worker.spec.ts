@@ -17,6 +17,7 @@ import { ApiKeys, CredentialStatus, RedisKeyStore } from '@toolfleet/access';
 import { OPERATOR } from '../../access/src/roles.js';
 import type { AsyncCallJob } from './call-store.js';
 import { callWorker } from './call.worker.js';
+import { ParkedCalls } from './parked-calls.js';
 import { RedisCallStore } from './redis-call-store.js';
 
 const clock = new SystemClock();
@@ -282,6 +283,39 @@ it('gives a call that waited for people its whole time from its start on, and no
   }
   expect(ends[0]).toBeLessThanOrEqual(2_000);
   expect(ends[1]).toBeGreaterThan(500_000);
+});
+
+it('ends a call whose sealed arguments no key opens, and says which setting changed', async () => {
+  const callId = 'sealed';
+  const asked: unknown[] = [];
+  const approval = { call_id: callId, tool: 'send_email' };
+  const ask = async (subject: string, message: object) => {
+    asked.push([subject, message]);
+    return subject === 'records.approval.begin' ? { approval, request: undefined } : {};
+  };
+  const work = callWorker({
+    ...quiet,
+    executeCall: async () => expect.fail('is not run'),
+    store,
+    generation,
+    clock,
+    publish: () => undefined,
+    parked: new ParkedCalls({ records: { ask } } as never),
+  });
+  await store.enter({ callId, tenantId: 'acme', tool: 'send_email', state: 'accepted', acceptedAt: 0 });
+  const data = { call_id: callId, tenant_id: 'acme', parked: true };
+  const job = { data, signal: new AbortController().signal, queuedMs: 0 };
+  expect(await work(job as unknown as JobRun<AsyncCallJob>)).toBe('failed');
+  expect(await store.get(callId)).toMatchObject({
+    state: 'failed',
+    result: {
+      success: false,
+      error: expect.stringContaining('another RECORDS_SECRET_KEY') as string,
+      metadata: { code: 'APPROVAL_INVALIDATED' },
+    },
+  });
+  const end = { call_id: callId, event: 'invalidate', code: 'APPROVAL_INVALIDATED' };
+  expect(asked.at(-1)).toEqual(['records.approval.end', end]);
 });
 
 it('returns a job whose record is unavailable to the queue', async () => {

@@ -1,5 +1,4 @@
 import { isDevelopment } from '@toolfleet/contracts';
-import { checkEndpoint } from '@toolfleet/egress/rules';
 import { MAX_SHARDS } from '@toolfleet/queue/redis';
 import {
   boolean,
@@ -7,6 +6,7 @@ import {
   drainFaults,
   drainTimeout,
   durationMs,
+  EGRESS_ALLOWED_ENDPOINTS,
   FLEET_FILE_KEYS,
   integer,
   list,
@@ -148,11 +148,7 @@ export const gatewayConfig = defineConfig(
     }),
     JWT_TENANT_CLAIM: text({ default: 'tenant', help: 'Claim with the tenant' }),
     JWT_ROLES_CLAIM: text({ default: 'roles', help: 'Claim with the roles' }),
-    EGRESS_ALLOWED_ENDPOINTS: list({
-      default: [],
-      item: checkEndpoint,
-      help: 'Exact origins exempt from the address guard (local samples)',
-    }),
+    EGRESS_ALLOWED_ENDPOINTS,
     TOOL_PARALLELISM: integer({ default: 5, min: 1, max: 100, help: 'Calls of one batch that run at once' }),
     WASI_TIMEOUT_SECONDS: integer({ default: 60, min: 1, max: 600, help: 'Hard maximum of a sandbox run' }),
     WASI_MEMORY_LIMIT_MB: integer({

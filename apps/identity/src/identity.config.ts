@@ -6,8 +6,8 @@ import {
   FLEET_FILE_KEYS,
   hostList,
   keyRingFaults,
-  MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
+  REGISTRY_SECRET_KEY,
   TENANT_QUOTAS,
   secret,
   type SettingsOf,
@@ -26,11 +26,7 @@ export const identityConfig = defineConfig(
       optional: true,
       help: 'Secret of this fleet at the OpenID provider of `sign_in`; unset: a public client with PKCE only',
     }),
-    REGISTRY_SECRET_KEY: secret({
-      optional: true,
-      minLength: MIN_SECRET_KEY_LENGTH,
-      help: 'Opens sealed client secrets of registrations; must equal the key of the registry',
-    }),
+    REGISTRY_SECRET_KEY,
     IDENTITY_ALLOWED_DOMAINS: hostList({
       default: [],
       help: 'Hosts of authorization servers: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',

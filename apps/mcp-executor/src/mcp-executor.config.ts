@@ -7,10 +7,9 @@ import {
   hostList,
   integer,
   MCP_MAX_RESPONSE_BYTES,
-  MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   REDIS_KEYS,
-  secret,
+  REGISTRY_SECRET_KEY,
 } from '@toolfleet/service';
 
 /** Settings of mcp-executor. */
@@ -20,11 +19,7 @@ export const mcpExecutorConfig = defineConfig(
     DRAIN_TIMEOUT_MS: drainTimeout(30_000),
     ...NATS_KEYS,
     ...REDIS_KEYS,
-    REGISTRY_SECRET_KEY: secret({
-      optional: true,
-      minLength: MIN_SECRET_KEY_LENGTH,
-      help: 'Opens sealed secrets of registrations; must equal the key of the registry',
-    }),
+    REGISTRY_SECRET_KEY,
     MCP_ALLOWED_DOMAINS: hostList({
       default: [],
       help: 'Hosts of MCP servers and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',

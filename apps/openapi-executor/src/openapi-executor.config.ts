@@ -5,11 +5,10 @@ import {
   egressFaults,
   EXECUTOR_CONCURRENCY,
   hostList,
-  MIN_SECRET_KEY_LENGTH,
   NATS_KEYS,
   path,
   REDIS_KEYS,
-  secret,
+  REGISTRY_SECRET_KEY,
 } from '@toolfleet/service';
 
 /** Configuration of openapi-executor. */
@@ -23,11 +22,7 @@ export const openapiExecutorConfig = defineConfig(
       help: 'Hosts of OpenAPI documents, APIs and their token endpoints: host, *.host, host:port, http://host; * needs EGRESS_ALLOW_ANY_HOST',
     }),
     ...EGRESS_KEYS,
-    REGISTRY_SECRET_KEY: secret({
-      optional: true,
-      minLength: MIN_SECRET_KEY_LENGTH,
-      help: 'Opens literal secrets that the registry sealed with the same key',
-    }),
+    REGISTRY_SECRET_KEY,
     EXECUTOR_CONCURRENCY,
     OPENAPI_LOG_REQUESTS: boolean({
       default: false,

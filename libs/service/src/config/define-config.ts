@@ -3,6 +3,7 @@ import { isDevelopment } from '@toolfleet/contracts';
 import { SIZES } from '@toolfleet/contracts/subjects';
 import { checkAddressRange, checkAllowEntry, checkEndpoint } from '@toolfleet/egress/rules';
 import { boolean, durationMs, integer, list, number, oneOf, path, secret, text, url, type Field } from './field.js';
+import { MIN_SECRET_KEY_LENGTH } from '../secrets/secret-box.js';
 
 /** Where a value came from. */
 export type SettingSource = 'default' | 'environment' | 'file' | 'unset';
@@ -156,6 +157,13 @@ export function s3Login(settings: SettingsOf<typeof S3_KEYS>) {
   };
 }
 
+/** Key of the services that open what the registry sealed. */
+export const REGISTRY_SECRET_KEY = secret({
+  optional: true,
+  minLength: MIN_SECRET_KEY_LENGTH,
+  help: 'Opens literal secrets of registrations; must equal the key of the registry',
+});
+
 /** Key of executors: bounds the memory of a process. */
 export const EXECUTOR_CONCURRENCY = integer({
   default: 512,
@@ -197,14 +205,17 @@ export const DATABASE_KEYS = {
   }),
 } satisfies ConfigTable;
 
+/** Key of services that send requests through the egress guard. */
+export const EGRESS_ALLOWED_ENDPOINTS = list({
+  default: [],
+  item: checkEndpoint,
+  help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a server on this machine',
+});
+
 /** Keys of services that call servers outside the fleet; spread into their table, with `egressFaults` as its check. */
 export const EGRESS_KEYS = {
   EGRESS_ALLOW_ANY_HOST: boolean({ default: false, help: 'Permits * in an allowlist; refused outside development' }),
-  EGRESS_ALLOWED_ENDPOINTS: list({
-    default: [],
-    item: checkEndpoint,
-    help: 'Exact origins (scheme://host:port) that may be local addresses, e.g. a server on this machine',
-  }),
+  EGRESS_ALLOWED_ENDPOINTS,
   EGRESS_ENDPOINTS_FILE: path({
     optional: true,
     help: 'File with more such origins, one a line; a change counts at once, without a restart',

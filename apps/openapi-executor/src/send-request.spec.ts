@@ -42,7 +42,7 @@ describe('the log of requests', () => {
       'password=***&name=ada&client_secret=***',
     ],
     ['other text', 'application/xml', '<password>p1</password>', '23 characters'],
-    ['what is no JSON', 'application/json', '{"password":"p1"', '16 characters'],
+    ['what is not JSON', 'application/json', '{"password":"p1"', '16 characters'],
   ])('masks the body: %s', (_, type, body, shown) => {
     expect(typed(type, body)).toMatchObject({ body: shown });
   });

@@ -56,7 +56,7 @@ export function logRequest(logger: Logger): (request: Readonly<OutgoingRequest>,
   };
 }
 
-/** @throws SyntaxError for a text that is no JSON */
+/** @throws SyntaxError for a text that is not JSON */
 const masked = (json: string): string =>
   JSON.stringify(JSON.parse(json, (name, value: unknown) => (SECRET_NAME.test(name) ? '***' : value)));
 

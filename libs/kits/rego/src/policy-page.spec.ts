@@ -19,8 +19,8 @@ describe('docs/policy.md', () => {
     return [...section.matchAll(/`([a-z_][a-z0-9_.]*)`/g)].map((match) => match[1]!);
   };
 
-  it('declares the categories that `npm run check:rego` tests', () => {
-    expect(listUnder('Conformance').toSorted()).toEqual(DECLARED.toSorted());
+  it('counts the categories that `npm run check:rego` tests', () => {
+    expect(text).toContain(`[${DECLARED.length} categories](../libs/kits/rego/spec/declared-categories.ts)`);
   });
 
   it('lists the builtins there are', () => {

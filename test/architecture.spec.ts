@@ -523,18 +523,18 @@ describe('files and their exports', () => {
 });
 
 /**
- * What files of a project read by path outside of it, and the inputs of `test` in nx.json do not name: these are the sources of the
- * projects that it depends on, and what is listed.
+ * What files of a project read by path outside of it, and the inputs of its `test` do not name: these are the sources of the projects that
+ * it depends on, and what is listed in nx.json and as `sourcesElsewhere` of the project.
  */
 function unnamedInputs(
   files: readonly SourceFile[],
-  inputs: readonly string[],
+  inputsOf: (project: string) => readonly string[],
   dependsOn: (project: string, on: string) => boolean,
 ): string[] {
-  const named = inputs.flatMap((input) => /^\{workspaceRoot\}\/([^*]+)/.exec(input)?.[1] ?? []);
   return files.flatMap(({ path, text }) => {
     const project = projectOf(path);
     if (project === undefined) return [];
+    const named = inputsOf(project).flatMap((input) => /^\{workspaceRoot\}\/([^*]+)/.exec(input)?.[1] ?? []);
     return [...text.matchAll(/['"]((?:\.\.\/)+(?:test|tools|deploy|docs|apps|libs)\/[^'"]*)['"]/g)]
       .map(([, specifier]) => join(path, '..', specifier!).replace(/\.js$/, '.ts'))
       .filter((target) => !named.some((start) => `${target}/`.startsWith(start)))
@@ -562,12 +562,22 @@ describe('the cache of nx', () => {
     const { targetDefaults } = JSON.parse(readFileSync(join(ROOT, 'nx.json'), 'utf8')) as {
       targetDefaults: { test: { inputs: string[] } };
     };
-    const { inputs } = targetDefaults.test;
+    const manifest = (project: string) => readFileSync(join(ROOT, project, 'package.json'), 'utf8');
+    const inputsOf = (project: string) => {
+      const { nx } = JSON.parse(manifest(project)) as { nx: { namedInputs?: { sourcesElsewhere: string[] } } };
+      return [...targetDefaults.test.inputs, ...(nx.namedInputs?.sourcesElsewhere ?? [])];
+    };
     const dependsOn = (project: string, on: string) =>
-      readFileSync(join(ROOT, project, 'package.json'), 'utf8').includes(`"@toolfleet/${on.split('/').at(-1)}"`);
-    expect(unnamedInputs(sources('apps', 'libs'), inputs, dependsOn)).toEqual([]);
+      manifest(project).includes(`"@toolfleet/${on.split('/').at(-1)}"`);
+    expect(unnamedInputs(sources('apps', 'libs'), inputsOf, dependsOn)).toEqual([]);
     const planted = [{ path: 'libs/a/src/a.spec.ts', text: "import { b } from '../../../test/doubles/b.js';\n" }];
-    expect(unnamedInputs(planted, ['default'], () => false)).toEqual(['libs/a/src/a.spec.ts reads test/doubles/b.ts']);
+    expect(
+      unnamedInputs(
+        planted,
+        () => ['default'],
+        () => false,
+      ),
+    ).toEqual(['libs/a/src/a.spec.ts reads test/doubles/b.ts']);
   });
 });
 

@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { REQUESTS } from '@toolfleet/contracts/requests';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -492,6 +492,22 @@ function typesDeclaredTwice(files: readonly SourceFile[]): string[] {
     .map(([name, places]) => `${name} in ${places.map(({ path }) => path).join(' and ')}`);
 }
 
+/** Files of one folder whose names differ by a dot, a dash or an s: a reader who looks for one opens the other. */
+function nearlyEqualNames(files: readonly SourceFile[]): string[] {
+  // The commands of fleetctl have such names: `call` and `calls`.
+  const named = files.filter(({ path }) => isProduction(path) && !path.startsWith('tools/fleetctl/src/commands/'));
+  const near = (path: string) =>
+    join(
+      dirname(path),
+      basename(path)
+        .replace(/\.\w+$/, '')
+        .replace(/[.-]|s$/g, ''),
+    );
+  return [...Map.groupBy(named, ({ path }) => near(path)).values()]
+    .filter((alike) => alike.length > 1)
+    .map((alike) => alike.map(({ path }) => path).join(' and '));
+}
+
 describe('files and their exports', () => {
   const files = sources('apps', 'libs', 'tools', 'test');
 
@@ -509,6 +525,15 @@ describe('files and their exports', () => {
     expect(typesDeclaredTwice(files)).toEqual([]);
     const planted = ['libs/a/src/a.ts', 'libs/b/src/b.ts'].map((path) => ({ path, text: 'interface Twice {}\n' }));
     expect(typesDeclaredTwice(planted)).toEqual(['Twice in libs/a/src/a.ts and libs/b/src/b.ts']);
+  });
+
+  it('no names of files in a folder that differ by a dot, a dash or an s', () => {
+    expect(nearlyEqualNames(files)).toEqual([]);
+    const planted = ['a/web-hook.ts', 'a/webhooks.tsx', 'b/webhook.ts'].map((path) => ({
+      path: `libs/${path}`,
+      text: '',
+    }));
+    expect(nearlyEqualNames(planted)).toEqual(['libs/a/web-hook.ts and libs/a/webhooks.tsx']);
   });
 
   it('no export without a user', () => {

@@ -1,4 +1,4 @@
--- Reserves the id of a job in the shard that the oldest number of shards gives it, see src/queue-shards.ts. Returns 'here' if this shard has
+-- Reserves the id of a job in the shard that the oldest number of shards gives it, see src/shard-numbers.ts. Returns 'here' if this shard has
 -- the job, the shard of an earlier reservation, or nothing when the id is reserved now.
 --
 -- KEYS 1: the record of the job. ARGV 1: shard of the job, 2: how long the reservation lasts, in ms.

@@ -1,4 +1,4 @@
--- Notes that a process uses a number of shards, see src/queue-shards.ts. Returns the numbers in use, in the order in which they came into
+-- Notes that a process uses a number of shards, see src/shard-numbers.ts. Returns the numbers in use, in the order in which they came into
 -- use. Numbers that no process has noted for a while are forgotten when one other number is left: while several are in use, their
 -- processes have to agree on the oldest.
 --

@@ -11,7 +11,7 @@ import {
   type JobRecord,
 } from './jobs.js';
 import { ALL_STATES, QueueShard, type ShardRecord } from './queue-shard.js';
-import { ShardNumbers, shardOf } from './queue-shards.js';
+import { ShardNumbers, shardOf } from './shard-numbers.js';
 import type { RedisTime } from './redis-time.js';
 import { orUnavailable } from './store-health.js';
 import { vouchFor } from './vouched-jobs.js';
@@ -22,7 +22,7 @@ interface JobQueueOptions<D extends JobData = JobData> {
   /** Connection with role `commands`, so that adding fails at once while Redis is unavailable. */
   redis: Redis;
   time: RedisTime;
-  /** Hash tags over which the jobs are spread (queue-shards.ts). Default 1. */
+  /** Hash tags over which the jobs are spread (shard-numbers.ts). Default 1. */
   shards?: number;
   /**
    * Jobs that may wait, divided between the shards; more are refused as QUEUE_FULL. With `shareOf`, 10 % more are accepted from shares

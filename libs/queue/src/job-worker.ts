@@ -4,7 +4,7 @@ import { ToolError, type Milliseconds } from '@toolfleet/contracts';
 import { SystemClock, type CancelTimer, type Clock } from '@toolfleet/resilience';
 import { inLinkedTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
 import { formatFailure, RetryLater, type JobData, type JobHandler, type JobRun } from './jobs.js';
-import { servedShards, shardPrefix } from './queue-shards.js';
+import { servedShards, shardPrefix } from './shard-numbers.js';
 import type { RedisTime } from './redis-time.js';
 import { ShardSlots } from './shard-slots.js';
 import { TakingWorker } from './taking-worker.js';

@@ -8,7 +8,7 @@ import {
 } from '@toolfleet/contracts';
 import { parseExact } from '@toolfleet/contracts/json-text';
 import { QUEUE_PREFIX } from '@toolfleet/contracts/subjects';
-import { shardPrefix } from './queue-shards.js';
+import { shardPrefix } from './shard-numbers.js';
 import { errorFromBody, internalErrorBody, type InternalErrorBody } from '@toolfleet/contracts/wire';
 
 /** The fields of a job's data that this library uses. `ExecJob` of libs/contracts is such a job. */

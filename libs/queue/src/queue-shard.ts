@@ -5,7 +5,7 @@ import type { Milliseconds } from '@toolfleet/contracts';
 import { parseExact, toMarked } from '@toolfleet/contracts/json-text';
 import { fairQueueBackend, MovedJob, NoPlace, placedBy } from './fair-share.js';
 import { jobKey, parseFailure, type JobData, type JobRecord } from './jobs.js';
-import { shardPrefix } from './queue-shards.js';
+import { shardPrefix } from './shard-numbers.js';
 import { defineScript, type Script } from './redis-scripts.js';
 
 const RESERVE_ID = readFileSync(new URL('../lua/reserve-id.lua', import.meta.url), 'utf8');

@@ -1,6 +1,6 @@
 /** `@toolfleet/queue/redis`: what stores in Redis need, without BullMQ, for services that have no queue. */
 export { closeRedis, connectRedis, openRedis, redisComponent, toRedisOptions } from './redis-connection.js';
-export { jobKeyPattern, MAX_SHARDS } from './queue-shards.js';
+export { jobKeyPattern, MAX_SHARDS } from './shard-numbers.js';
 export { RedisTime } from './redis-time.js';
 export { workersAliveMs } from './worker-slots.js';
 export { leaseSize, TokenLeases } from './token-lease.js';

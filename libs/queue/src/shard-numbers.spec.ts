@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { JobQueue } from './job-queue.js';
 import { JobWorker } from './job-worker.js';
 import { jobKey, type JobData, type JobRun } from './jobs.js';
-import { jobKeyPattern, MAX_SHARDS, shardOf, shardPrefix } from './queue-shards.js';
+import { jobKeyPattern, MAX_SHARDS, shardOf, shardPrefix } from './shard-numbers.js';
 import { RedisTime } from './redis-time.js';
 
 interface TenantJob extends JobData {

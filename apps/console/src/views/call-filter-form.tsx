@@ -22,7 +22,7 @@ const MORE = ['user_id', 'key_id', 'code', 'slower_than_ms', 'tenant_id'] as con
 type Change = (changes: Record<string, string | undefined>) => void;
 
 /** The filters of the list of calls. They are in the address, so that a link or a reload shows the same calls. `tools`: suggestions. */
-export function CallFilters({ filter, tools }: { filter: PlaceFilter; tools: readonly string[] }) {
+export function CallFilterForm({ filter, tools }: { filter: PlaceFilter; tools: readonly string[] }) {
   const { me } = useSigned();
   const suggestions = useId();
   const change: Change = (changes) => replacePlace(toFilteredAddress('calls', { ...filter, ...changes }));

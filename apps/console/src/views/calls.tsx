@@ -7,11 +7,11 @@ import { Badge, Empty, ErrorNotice, Head, Hidden, Notice } from '../ui/component
 import { Stages } from '../ui/meters.js';
 import { Table, type TableColumn } from '../ui/table.js';
 import { toCallQuery } from './call-filter.js';
-import { CallFilters } from './call-filters.js';
+import { CallFilterForm } from './call-filter-form.js';
 import { toRows } from './call-list.js';
 import { CallPage } from './call-page.js';
 import { CallStatusBadge } from './call-status.js';
-import { useCalls, type LiveCalls } from './use-calls.js';
+import { useCalls, type LiveCalls } from './live-calls.js';
 
 /** Time after the last change of a filter until calls are asked for. */
 const TYPING_MS = 300;
@@ -46,7 +46,7 @@ function CallList({ filter }: { filter: PlaceFilter }) {
           <span>GATEWAY_CALL_SPOOL is 0. The log and the metrics have every call.</span>
         </Notice>
       )}
-      <CallFilters filter={filter} tools={[...new Set(calls.map(({ tool }) => tool))].toSorted()} />
+      <CallFilterForm filter={filter} tools={[...new Set(calls.map(({ tool }) => tool))].toSorted()} />
       <div className="card">{calls.length > 0 ? <CallTable calls={calls} /> : <Empty>{whyNone(live)}</Empty>}</div>
       {/* New calls would move the lines that the user reads. */}
       {live.next !== undefined && <OlderButton onStart={() => setFollowing(false)} loadOlder={loadOlder} />}

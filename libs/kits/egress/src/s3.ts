@@ -85,7 +85,7 @@ export class S3Bucket {
     }
   }
 
-  /** One request; without a key it goes to the bucket itself. */
+  /** One request; without a key it goes to the bucket itself. @throws RangeError for a key that a URL would shorten: `a/../b` */
   async send(
     method: string,
     key?: string,
@@ -94,7 +94,9 @@ export class S3Bucket {
     query = '',
   ): Promise<Response> {
     const { endpoint, bucket, prefix = '' } = this.options;
-    const path = key === undefined ? '' : `/${(prefix + key).split('/').map(encodeURIComponent).join('/')}`;
+    const segments = key === undefined ? [] : ['', ...(prefix + key).split('/')];
+    if (segments.some((segment) => /^\.\.?$/.test(segment))) throw new RangeError(`the key ${key} leaves its folder`);
+    const path = segments.map(encodeURIComponent).join('/');
     const url = `${endpoint.replace(/\/$/, '')}/${bucket}${path}${query}`;
     const content = body && Buffer.from(body);
     const signed = await this.signer.sign(url, { method, headers, body: content });

@@ -117,8 +117,8 @@ export class SignInFixture {
         const headers = Object.entries(request.headers).map(([name, value]) => [name, String(value)]);
         const { url = '/', method = 'GET' } = request;
         const answer = await pages.handle(readWebRequest({ origin, method, url, headers, body }));
-        response.writeHead(answer?.status ?? 404, answer?.headers.flat());
-        response.end(answer?.body);
+        response.writeHead(answer.status, answer.headers.flat());
+        response.end(answer.body);
       })();
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -2,7 +2,7 @@ import { ToolError } from '@toolfleet/contracts';
 import type { ServiceHost } from '@toolfleet/service';
 import { endpointsOf } from '@toolfleet/service/nats';
 import type { SessionStore } from '../session-store.js';
-import { json, readWebRequest, type WebRequest } from './web.js';
+import { readWebRequest, type WebRequest } from './web.js';
 import type { SignInPages } from './wire-sign-in.js';
 
 /** `identity.http` and what gateways ask about sessions of people. */
@@ -15,9 +15,7 @@ export const signInEndpoints = (pages: SignInPages, sessions: SessionStore, { cl
       } catch (cause) {
         throw new ToolError('REQUEST_INVALID', { message: 'The request has no valid URL', cause });
       }
-      const error_description =
-        'This fleet has no sign-in: its configuration file has no section sign_in. Use an API key.';
-      return (await pages.handle(read)) ?? json(404, { error: 'not_found', error_description });
+      return pages.handle(read);
     },
     'identity.client.get': ({ token }) => pages.findClient(token),
     'identity.sign_out': (request) => pages.signOut(request),

@@ -16,10 +16,11 @@ import { CompanyProvider, type GuardedFetch } from './company-provider.js';
 import { ConsoleSignIn } from './console-sign-in.js';
 import { ProviderAsks } from './provider-asks.js';
 import { SignInAttempts, UsedOnce } from './sign-in-attempts.js';
-import { errorPage, type WebRequest } from './web.js';
+import { errorPage, json, type WebRequest } from './web.js';
 
 const FETCH_MS = 10_000;
 const MAX_BYTES = 1_000_000;
+const NO_SIGN_IN = 'This fleet has no sign-in: its configuration file has no section sign_in. Use an API key.';
 
 /** Answers of the service below `/auth/` and `/oauth/`; nothing without the section `sign_in`. */
 export class SignInPages {
@@ -28,9 +29,11 @@ export class SignInPages {
     private readonly oauth?: AuthorizationServer,
   ) {}
 
-  async handle(request: WebRequest): Promise<IdentityHttpReply | undefined> {
+  async handle(request: WebRequest): Promise<IdentityHttpReply> {
     try {
-      return (await this.console?.handle(request)) ?? (await this.oauth?.handle(request));
+      const found = (await this.console?.handle(request)) ?? (await this.oauth?.handle(request));
+      const error_description = this.console ? 'The sign-in has no such page' : NO_SIGN_IN;
+      return found ?? json(404, { error: 'not_found', error_description });
     } catch (error) {
       return errorPage(error);
     }

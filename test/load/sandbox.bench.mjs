@@ -171,11 +171,11 @@ line(
  * spawn and flatter the ratios. Spawns between the runs stay, for they empty the caches.
  */
 async function inOneProcess() {
-  const { boot, code, shape, preopens } = loadInterpreter(interpreter);
+  const { boot, code, minPages, preopens } = loadInterpreter(interpreter);
   const maxPages = LIMIT_MB * 16;
   const heapBytes = 3 << 20;
   const options = { clock, preopens, maxPages, heapBytes };
-  const snapshot = takeSnapshot(boot, shape.memory.min, options);
+  const snapshot = takeSnapshot(boot, minPages, options);
   const output = new CapturedOutput(1 << 20);
   let guest = null;
   const once = (program) => {

@@ -90,6 +90,11 @@ export class NatsClient {
     return this.link.connected;
   }
 
+  /** The metrics this client counts into. */
+  get metrics(): Metrics | undefined {
+    return this.options.metrics;
+  }
+
   /** Requests waiting for a reply. */
   get inFlight(): number {
     return this.#pending.size;

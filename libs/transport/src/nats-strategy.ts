@@ -17,7 +17,7 @@ import { resultExcess, type JsonReading } from '@toolfleet/contracts/json-text';
 import { HEADERS, SIZES, SUBJECTS } from '@toolfleet/contracts/subjects';
 import { CostlyTurns, FairSlots, SystemClock, type Clock } from '@toolfleet/resilience';
 import { validateMessage } from '@toolfleet/bounded-schema';
-import { beginTrace, inTrace, type Metrics } from '@toolfleet/telemetry';
+import { beginTrace, inTrace } from '@toolfleet/telemetry';
 import {
   decodeRequest,
   EMPTY,
@@ -31,6 +31,7 @@ import {
 import { EndpointContext, type EndpointOptions } from './endpoint.js';
 import { EventLoopStalls } from './event-loop-stalls.js';
 import { InFlightCalls, ResentCalls, type ServedCall } from './in-flight-calls.js';
+import type { NatsClient } from './nats-client.js';
 import type { NatsLink, NatsSubscription } from './nats-connection.js';
 
 /** How an entry point bounds what large messages cost other senders. Both methods are called for admitted messages. */
@@ -47,7 +48,7 @@ export interface LargeMessages {
 
 /** Options of the strategy. It shares the connection of the process's client and never closes it. */
 interface NatsStrategyOptions {
-  connection: { readonly link: NatsLink; readonly metrics?: Metrics | undefined };
+  connection: Pick<NatsClient, 'link' | 'metrics'>;
   /** Queue group of endpoints that name none; the service's name. */
   queue: string;
   /** Calls arrive here from outside the fleet: those without a trace may begin one, and their bodies are limited. Default false. */

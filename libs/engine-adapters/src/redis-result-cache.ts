@@ -158,9 +158,9 @@ export class RedisResultCache extends ResultCache {
   override set(key: string, result: Succeeded, ages: CacheAges): void {
     const { scope, freshMs, staleMs } = ages;
     const [local, shared] = splitVersions(ages.version);
-    this.#near.set(key, result, { freshMs, staleMs, version: local });
+    const isKept = this.#near.set(key, result, { freshMs, staleMs, version: local });
+    if (!isKept || scope.reach === 'process' || shared === undefined || !this.#isRedisUp) return;
     const kept_ms = Math.max(freshMs, staleMs);
-    if (scope.reach === 'process' || shared === undefined || kept_ms <= 0 || !this.#isRedisUp) return;
     const entry: StoredEntry = { fresh_ms: freshMs, kept_ms, version: shared, result };
     const text = toExactJson(entry);
     if (text.length > MAX_CACHED_CHARS) return;

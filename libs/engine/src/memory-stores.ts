@@ -53,20 +53,22 @@ export class MemoryResultCache extends ResultCache {
     return entry && entry.staleUntil > this.clock.monotonic() ? entry : undefined;
   }
 
+  /** Returns false for a result that is too old or too large to be kept. */
   override set(
     key: string,
     result: Succeeded,
     ages: Pick<CacheAges, 'freshMs' | 'staleMs' | 'version'> & { storedAt?: EpochMs },
-  ): void {
+  ): boolean {
     const { version } = ages;
-    if (ages.freshMs <= 0 && ages.staleMs <= 0) return;
+    if (ages.freshMs <= 0 && ages.staleMs <= 0) return false;
     const size = roughSize(result, MAX_CACHED_CHARS);
-    if (size > MAX_CACHED_CHARS) return;
+    if (size > MAX_CACHED_CHARS) return false;
     const storedAt = ages.storedAt ?? this.clock.now();
     const now = this.clock.monotonic();
     const freshUntil = now + ages.freshMs;
     const staleUntil = now + ages.staleMs;
     this.#entries.set(key, { result, storedAt, version, freshUntil, staleUntil }, { size: size + key.length + 100 });
+    return true;
   }
 
   override drop(scope: CacheScope): void {

@@ -123,11 +123,15 @@ export function serveInOrder(fastify: FastifyInstance, connections: ConnectionQu
   });
 }
 
+/** Characters from which a response is encoded once; a shorter one shares Node's write with its head. */
+const LONG_RESPONSE = 16_384;
+
 /** Writes a whole JSON response. */
 export function writeJson(out: ServerResponse, status: number, json: string, more: OutgoingHttpHeaders = {}): void {
   const { 'content-type': type = 'application/json' } = more;
-  const headers = { ...more, 'content-type': type, 'content-length': Buffer.byteLength(json) };
-  out.writeHead(status, headers).end(json);
+  const body = json.length < LONG_RESPONSE ? json : Buffer.from(json);
+  const headers = { ...more, 'content-type': type, 'content-length': Buffer.byteLength(body) };
+  out.writeHead(status, headers).end(body);
 }
 
 const FAULT = JSON.stringify(errorBody(new ToolError('INTERNAL')));

@@ -38,7 +38,7 @@ export const budgetConfig = defineConfig('budget', {
     help: 'Tokens a task may use; reset after 24 h without calls; applies when the caller sets task_id',
   }),
   BUDGET_UPKEEP_MS: durationMs({
-    default: 250,
+    default: 1_000,
     min: 10,
     max: 60_000,
     help: 'Pause between two rounds that move usage to the ledger and charge expired leases',

@@ -15,8 +15,8 @@ interface UpkeepTimes {
 
 /** Consecutive failures after which a round ends. */
 const MAX_FAILURES = 3;
-/** Tenants of a round that are served at the same time, since a commit waits for the disk. One connection of PostgreSQL is left for questions. */
-const LANES = 3;
+/** Tenants of a round that are served at the same time: their rows share commits. */
+const LANES = 24;
 /** Longest pause after a failed round. */
 const MAX_PAUSE_MS = 10_000;
 

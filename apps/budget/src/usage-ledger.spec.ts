@@ -53,6 +53,20 @@ function conformance(
       await store.close();
     });
 
+    it('keeps what many tenants append at once, but for rows that the database refuses', async () => {
+      const { store } = await make();
+      const appends = Array.from({ length: 40 }, (_, index) => {
+        const micro_usd = index === 20 ? Number.NaN : 10;
+        return store.append([row(`call-${index}`, { tenant_id: `tenant-${index}`, micro_usd })]);
+      });
+      const refused = (await Promise.allSettled(appends)).flatMap(({ status }, index) =>
+        status === 'rejected' ? index : [],
+      );
+      expect(refused).toEqual([20]);
+      expect(await store.sums({ group_by: ['tenant'] })).toHaveLength(39);
+      await store.close();
+    });
+
     it('sums by day, tool, source, user, key, agent and tenant, in the order of the groups', async () => {
       const { store } = await make();
       await store.append([

@@ -36,6 +36,11 @@ const GROUP_FIELD = { ...GROUP_COLUMN, agent: 'agent_id' } as const satisfies Re
 /** A tenant, or one of its users. */
 type LedgerScope = Omit<Owner, 'keyIds'>;
 
+/** Transactions that append at a time. One connection of PostgreSQL is left for questions. */
+const WRITERS = 3;
+/** A commit waits for the disk, so that appends meanwhile share the next one; for 200 tenants that takes two thirds of the CPU of this service. */
+const APPENDS_PER_WRITE = 16;
+
 const LEDGER_TABLES = ['token_usage', 'usage_daily'] as const;
 
 /**
@@ -49,6 +54,9 @@ export class UsageLedger {
   readonly budgets: StoredBudgets;
   readonly epoch: StoredEpoch;
   private readonly inserts = new BulkInsert(USAGE, true);
+  /** Appends that no writer has taken yet. */
+  private readonly waiting: { rows: readonly LedgerRow[]; done: PromiseWithResolvers<void> }[] = [];
+  private writers = 0;
 
   /** @param mostBudgets of one tenant */
   constructor(dialect: Dialect, mostBudgets: number = DEFAULT_QUOTAS.budgets) {
@@ -72,8 +80,33 @@ export class UsageLedger {
   }
 
   /** Appends rows. Rows that are already in the ledger are skipped, so it may be repeated. Durable when it resolves. */
-  async append(rows: readonly LedgerRow[]): Promise<void> {
-    if (rows.length === 0) return;
+  append(rows: readonly LedgerRow[]): Promise<void> {
+    if (rows.length === 0) return Promise.resolve();
+    const done = Promise.withResolvers<void>();
+    this.waiting.push({ rows, done });
+    if (this.writers < WRITERS) void this.writeWaiting();
+    return done.promise;
+  }
+
+  /** Writes what waits in groups, until nothing does. Rows of a group that fails are tried by themselves: those of one tenant may be at fault. */
+  private async writeWaiting(): Promise<void> {
+    this.writers += 1;
+    while (this.waiting.length > 0) {
+      const group = this.waiting.splice(0, APPENDS_PER_WRITE);
+      try {
+        await this.write(group.flatMap(({ rows }) => rows));
+        for (const { done } of group) done.resolve();
+      } catch (error) {
+        for (const { rows, done } of group) {
+          if (group.length === 1) done.reject(error);
+          else await this.write(rows).then(done.resolve, done.reject);
+        }
+      }
+    }
+    this.writers -= 1;
+  }
+
+  private async write(rows: readonly LedgerRow[]): Promise<void> {
     await this.days.prepare(new Set(rows.map((row) => epochDay(row.charged_at))));
     await this.db.transaction().execute((tx) => this.inserts.run(tx, rows.map(toRow)));
   }

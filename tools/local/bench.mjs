@@ -14,6 +14,7 @@ import { calculatorBench } from '../../test/load/calculator.bench.mjs';
 import { countsBench } from '../../test/load/counts.bench.mjs';
 import { computeBench } from '../../test/load/compute.bench.mjs';
 import { fetchPageBench } from '../../test/load/fetch-page.bench.mjs';
+import { growthBench } from '../../test/load/growth.bench.mjs';
 import { firstCallsBench } from '../../test/load/first-calls.bench.mjs';
 import { leasesBench } from '../../test/load/leases.bench.mjs';
 import { mcpBench } from '../../test/load/mcp.bench.mjs';
@@ -33,6 +34,7 @@ const BENCHES = {
   programs: () => programsBench(ROOT),
   waits: () => waitsBench(ROOT),
   'first-calls': () => firstCallsBench(ROOT),
+  growth: () => growthBench(ROOT),
   compute: () => computeBench(ROOT),
   fetch_page: () => fetchPageBench(ROOT),
   telemetry: () => telemetryBench(ROOT),

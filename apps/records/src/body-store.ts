@@ -7,6 +7,12 @@ import { BulkInsert, erase, Prepared, type Owner } from '@toolfleet/database';
 import { sql, type RawBuilder } from 'kysely';
 import { BODIES, type RecordsDb, type RecordsTx } from './tables.js';
 
+/** The key of a tenant's new bodies. */
+interface SealingKey {
+  id: string;
+  key: KeyObject;
+}
+
 /**
  * The bodies of calls, their keys and who read them, in the database of the calls. Bodies are sealed with AES-256-GCM, each tenant's with keys
  * of that tenant. The keys are stored sealed with `RECORDS_SECRET_KEY`: the store alone opens nothing, and without its key a body can never
@@ -35,21 +41,41 @@ export class BodyStore {
   /** Seals and inserts the bodies of calls at their positions, in the transaction of their rows. */
   async insert(tx: RecordsTx, calls: readonly { call: FinishedCall; position: number }[], now: EpochMs): Promise<void> {
     if (!this.isOn) return;
-    const keys = new Map<string, { id: string; key: KeyObject }>();
-    const rows = [];
-    for (const { call, position } of calls) {
-      if (!call.body) continue;
-      const { tenant_id } = call;
-      const known = keys.get(tenant_id) ?? (await this.sealingKey(tx, tenant_id, now));
-      keys.set(tenant_id, known);
-      const sealed = sealBytes(known.key, JSON.stringify(call.body), place(tenant_id, position));
-      rows.push({ position, tenant_id, key_id: known.id, sealed });
-    }
+    const withBody = calls.filter(({ call }) => call.body);
+    const keys = await this.#sealingKeys(tx, new Set(withBody.map(({ call }) => call.tenant_id)), now);
+    const rows = withBody.map(({ call: { tenant_id, body }, position }) => {
+      const { id, key } = keys.get(tenant_id)!;
+      return {
+        position,
+        tenant_id,
+        key_id: id,
+        sealed: sealBytes(key, JSON.stringify(body), place(tenant_id, position)),
+      };
+    });
     await this.#bodies.run(tx, rows);
   }
 
+  /** The newest keys of tenants; of several by one query. */
+  async #sealingKeys(db: RecordsTx, tenants: ReadonlySet<string>, now: EpochMs): Promise<Map<string, SealingKey>> {
+    const keys = new Map<string, SealingKey>();
+    if (tenants.size > 1) {
+      const stored = db.selectFrom('body_key').select(['tenant_id', 'key_id', 'sealed']);
+      for (const row of await stored
+        .where('tenant_id', 'in', [...tenants])
+        .orderBy('made_at')
+        .execute()) {
+        const key = this.#openKey(row.sealed, row.tenant_id);
+        // The newest decides: where it cannot be opened, a tenant gets another.
+        if (key) keys.set(row.tenant_id, { id: row.key_id, key });
+        else keys.delete(row.tenant_id);
+      }
+    }
+    for (const tenant of tenants) if (!keys.has(tenant)) keys.set(tenant, await this.sealingKey(db, tenant, now));
+    return keys;
+  }
+
   /** The newest key of a tenant, made if there is none. Only while `isOn`. */
-  async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<{ id: string; key: KeyObject }> {
+  async sealingKey(db: RecordsDb, tenant_id: string, made_at: EpochMs): Promise<SealingKey> {
     const [newest] = (await this.#newestKey.run(db, [tenant_id])).rows;
     const known = newest && this.#openKey(newest.sealed, tenant_id);
     if (known) return { id: newest.key_id, key: known };

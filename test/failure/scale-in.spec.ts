@@ -2,7 +2,6 @@
  * Scaling in takes pods away while they work. The autoscaler's own rule starts real workers of python-sandbox, 1 → 4, and is
  * then told that the queue is empty while every slot is taken: 4 → 1. No run may be lost, and none may begin twice.
  */
-import { existsSync } from 'node:fs';
 import type { JsonObject } from '@toolfleet/contracts';
 import type { ExecResponse } from '@toolfleet/contracts/execution';
 import { eventually, startRedis, startServiceProcess, type RedisServer } from '@toolfleet/testing';
@@ -56,7 +55,7 @@ function startWorker(): Worker {
   return { ready: () => service.ready(), end: () => service.terminate() };
 }
 
-describe.skipIf(!existsSync(MAIN))('scaling in (skipped: apps/python-sandbox is not built)', () => {
+describe('scaling in', () => {
   it('takes three of four workers away amid their runs and loses or doubles none', async () => {
     let seesWork = true;
     const ready = new Set<Worker>();

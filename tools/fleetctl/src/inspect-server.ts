@@ -65,12 +65,16 @@ async function inspect(transport: Transport, withinMs: number, signal: AbortSign
   const versionNegotiation = { mode: 'auto', probe: { timeoutMs: timeout } } as const;
   const client = new Client({ name: 'fleetctl', version: '1' }, { versionNegotiation });
   client.onerror = () => undefined; // relevant errors reject the request they belong to
+  // The SDK asks for the revision without the signal.
+  const stop = (): void => void transport.close().catch(() => undefined);
+  signal.addEventListener('abort', stop, { once: true });
   try {
     await client.connect(transport, { timeout, signal });
     const { tools } = await client.listTools(undefined, { timeout, signal });
     const { name = '', version = '' } = client.getServerVersion() ?? {};
     return { server: `${name} ${version}`.trim(), tools: tools.map((tool) => tool.name) };
   } finally {
+    signal.removeEventListener('abort', stop);
     await client.close().catch(() => undefined);
   }
 }

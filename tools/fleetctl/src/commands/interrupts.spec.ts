@@ -83,7 +83,7 @@ it('fleetctl sources add, of a server that does not answer', async () => {
 
 it('fleetctl sources add, of a command that does not answer', async () => {
   setTimeout(() => process.emit('SIGINT'), 200);
-  const silent = ['--', process.execPath, '-e', 'setTimeout(() => {}, 60_000)'];
+  const silent = ['--', process.execPath, '-e', 'setInterval(() => {}, 60_000)'];
   const { code } = await run(['sources', 'add', '--name', 'silent', '--allow', ...silent], { env: localFleet() });
   expect(code).toBe(130);
 });

@@ -110,6 +110,7 @@ export async function runWithLimits<T>(
   work: (touch: () => void) => Promise<T>,
 ): Promise<T> {
   let touched = clock.monotonic();
+  const endsAt = touched + limits.totalMs;
   const timedOut = (what: string, ms: number): void =>
     exchange.stop(
       new ToolError('ATTEMPT_TIMED_OUT', {
@@ -117,14 +118,14 @@ export async function runWithLimits<T>(
         details: { phase: what, limit_ms: ms },
       }),
     );
-  const cancelTotal = clock.after(limits.totalMs, () => timedOut('total', limits.totalMs));
-  let cancelIdle = (): void => undefined;
-  const watchIdle = (): void => {
-    const leftMs = touched + limits.idleMs - clock.monotonic();
-    if (leftMs <= 0) return timedOut('idle', limits.idleMs);
-    cancelIdle = clock.after(leftMs, watchIdle);
+  let cancel = (): void => undefined;
+  const watch = (now: Milliseconds): void => {
+    const idleAt = touched + limits.idleMs;
+    if (now >= endsAt) timedOut('total', limits.totalMs);
+    else if (now >= idleAt) timedOut('idle', limits.idleMs);
+    else cancel = clock.after(Math.min(endsAt, idleAt) - now, () => watch(clock.monotonic()));
   };
-  watchIdle();
+  watch(touched);
   const { signal } = limits;
   const follow = (): void => exchange.stop(abortReason(signal));
   if (signal?.aborted) follow();
@@ -139,8 +140,7 @@ export async function runWithLimits<T>(
   } catch (error) {
     throw exchange.signal.aborted ? exchange.signal.reason : error;
   } finally {
-    cancelTotal();
-    cancelIdle();
+    cancel();
     leave?.();
   }
 }

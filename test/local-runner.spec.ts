@@ -140,9 +140,8 @@ onLinux('npm test', () => {
       stdio: 'ignore',
     });
     const ended = new Promise((resolve) => runner.once('exit', resolve));
-    await expect
-      .poll(() => processesNaming(mark).filter((found) => found.includes('vitest')).length)
-      .toBeGreaterThan(1);
+    // The runner, vitest, and a worker.
+    await expect.poll(() => processesNaming(mark).length).toBeGreaterThan(2);
     runner.kill('SIGTERM');
     expect(await ended).toBe(1);
     await expect.poll(() => processesNaming(mark)).toEqual([]);

@@ -110,9 +110,9 @@ class SecretForms {
     const steps = this.#steps;
     let redacted: string | undefined;
     let done = 0;
-    // The pair at which a beginning would end; every character that this process writes passes here.
+    // The pair at which a beginning would end. `slotOf` written out: all that this process writes passes here.
     for (let at = LONGEST_STEP - 1; at + 1 < text.length;) {
-      const step = steps[slotOf(text.charCodeAt(at), text.charCodeAt(at + 1))] as number;
+      const step = steps[((text.charCodeAt(at) << 7) ^ text.charCodeAt(at + 1)) & (SLOTS - 1)] as number;
       if (step > 0) {
         at += step;
         continue;
